@@ -1,7 +1,7 @@
 """The threads that ask the server for all worker slots of a process. They never run user code.
 
-There are two for each channel of `Slots`. One makes its round trips: what slots ask while one is out goes into the next
-one. The other waits for hints while a slot is free.
+There are two for all shards on one server, or for each shard in a cluster. One makes round trips: what slots ask while
+one is out goes into the next one. The other waits for hints.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ..calls.claim import Claimed
-from ..drain.slots import Channel, Question, Slot, Slots, Trip
+from ..drain.slots import Answers, Question, Shard, Slot, Slots, Trip
 from ..errors import SequencerError, ServerUnavailable
 from ..net.endpoint import Endpoint
 from ..net.link import Guide, Link
@@ -35,11 +36,12 @@ LISTEN_S = 0.25  # how often each of several threads that wait for hints checks 
 
 
 class Asker:
-    """One channel: its connections, and what wakes its threads."""
+    """Of shards that are asked over one connection: that and another, and what wakes its threads."""
 
-    def __init__(self, endpoint: Endpoint, shards: Sequence[ShardKeys], guide: Guide | None, channel: Channel) -> None:
-        self.channel, self.link = channel, Link(endpoint, guide)
-        self.waiter = Waiter(endpoint, shards, Link(endpoint, guide, only_follows=True), guide)
+    def __init__(self, endpoint: Endpoint, guide: Guide | None, shards: Sequence[Shard]) -> None:
+        self.shards, self.link = shards, Link(endpoint, guide)
+        other, keys = Link(endpoint, guide, only_follows=True), [shard.acks.keys for shard in shards]
+        self.waiter = Waiter(endpoint, keys, other, guide)
         self.wakes, self.listens = queues.SimpleQueue[None](), queues.SimpleQueue[None]()
         """A signal handler may put into them, whatever it interrupts."""
         self.is_listening = False
@@ -54,17 +56,17 @@ class Hub:
     """Make it, `start` it, ask; `end` it when all slots are over."""
 
     def __init__(
-        self, endpoint: Endpoint, shards: Sequence[ShardKeys], guide: Guide | None, slots: Slots, owner: ManySlots[Any]
+        self, endpoint: Endpoint, keys: Sequence[ShardKeys], guide: Guide | None, slots: Slots, owner: ManySlots[Any]
     ) -> None:
         self.lock = threading.Lock()  # guards the slots, and what they hold
         self._slots, self._owner, self._events = slots, owner, owner.events
-        channels, self._is_lone = slots.channels, len(slots.channels) == 1
-        if self._is_lone:
-            self._askers = [Asker(endpoint, shards, guide, *channels)]
+        endpoints, shards = endpoint.of_shards(len(keys)), slots.shards
+        if len(endpoints) == 1:
+            self._askers = [Asker(endpoint, guide, shards)]
         else:
-            guides = [guide and guide.of_shard(keys) for keys in shards]
-            given = zip(endpoint.of_shards(len(shards)), shards, guides, channels, strict=True)
-            self._askers = [Asker(one, [keys], its_guide, channel) for one, keys, its_guide, channel in given]
+            guides = [guide and guide.of_shard(its_keys) for its_keys in keys]
+            self._askers = [Asker(one, of, [shard]) for one, of, shard in zip(endpoints, guides, shards, strict=True)]
+        self._is_lone = len(self._askers) == 1
         self._is_stopping = self._is_over = False
         self.error: BaseException | None = None
         self._threads = [
@@ -83,13 +85,13 @@ class Hub:
             if self.error:
                 raise self.error
             is_awaited = self._slots.ask(slot, question)
-            self._update_listening()
             self._wake()
         return is_awaited
 
     def begins(self, slot: Slot) -> None:
-        with self.lock:
-            if self._slots.begins(slot):
+        if not self._slots.is_late(slot):
+            with self.lock:
+                self._slots.begins(slot)
                 self._wake()
 
     def renew_last(self, slot: Slot, since: float) -> None:
@@ -100,12 +102,18 @@ class Hub:
 
     def _wake(self) -> None:
         """Under the lock: who has to act before it would wake up."""
-        now, slots = time.monotonic(), self._slots
-        shares = slots.shares(now)
+        now = time.monotonic()
+        shares = self._slots.shares(now)
         for asker in self._askers:
-            if asker.asleep_until and slots.due_at(asker.channel, now, shares) < asker.asleep_until:
+            if asker.asleep_until and self._due_at(asker, now, shares) < asker.asleep_until:
                 asker.asleep_until = 0.0
                 asker.wakes.put(None)
+            before, asker.is_listening = asker.is_listening, any(map(self._slots.listens, asker.shards))
+            if asker.is_listening and not before and asker.listens.empty():
+                asker.listens.put(None)
+
+    def _due_at(self, asker: Asker, now: float, shares: dict[Shard, int]) -> float:
+        return min([self._slots.due_at(shard, now, shares) for shard in asker.shards])
 
     def invalidate(self) -> None:
         """Something was lost that the server should have."""
@@ -144,7 +152,7 @@ class Hub:
 
     def _send_acks(self, asker: Asker) -> None:
         """Also to a server that must not be used any more: what was handled shall not be handled again."""
-        all_acks = [shard.acks for shard in asker.channel.shards]
+        all_acks = [shard.acks for shard in asker.shards]
         calls = [call for acks in all_acks if acks for call in acks.sending(0, claims_next=None).calls]
         asker.link.may_check = False
         try:
@@ -167,16 +175,15 @@ class Hub:
             self._owner.interrupt()  # nobody renews the leases of what runs
 
     def _ask_until_over(self, asker: Asker) -> None:
-        slots, channel, troubles, last = self._slots, asker.channel, 0, 0.0
+        slots, troubles, last = self._slots, 0, 0.0
         while not self._is_over:
             now = time.monotonic()
             with self.lock:
                 answers = slots.ready(now)
-                due_at = slots.due_at(channel, now, slots.shares(now))
+                due_at = self._due_at(asker, now, slots.shares(now))
                 is_crowded = slots.busy > GATHER_FROM
                 due_at = max(due_at, last + GATHER_S) if is_crowded else due_at
                 asker.asleep_until = min(due_at, now + LONGEST_S) if due_at > now and not answers else 0.0
-                self._update_listening()
             self._owner.deliver(answers)
             if answers:
                 continue
@@ -187,25 +194,30 @@ class Hub:
                     sleep(asker.wakes, min(due_at - now, LONGEST_S))
                     continue
             with self.lock:
-                asker.asleep_until = 0.0
-                trip = slots.trip(channel, time.monotonic())
-            if trip is None:
+                asker.asleep_until, now = 0.0, time.monotonic()
+                in_turn = sorted(asker.shards, key=lambda shard: shard.turn(now))
+                trips = [(shard, trip) for shard in in_turn if (trip := slots.trip(shard, now))]
+            if not trips:
                 time.sleep(GATHER_S)
                 continue
-            troubles = 0 if self._carry_out(asker, trip) else troubles + 1
+            troubles = 0 if self._carry_out(asker, trips) else troubles + 1
             last = time.monotonic()
             if troubles:
                 pause_s = RECONNECT.delay_s(troubles, 0.5) / 4
                 time.sleep(pause_s if self._is_lone else min(pause_s, AWAY_S))
 
-    def _carry_out(self, asker: Asker, trip: Trip) -> bool:
-        link, channel, calls = asker.link, asker.channel, trip.calls
-        link.may_check = bool(trip.claims)  # a lease is renewed whatever a check would show
+    def _carry_out(self, asker: Asker, trips: Sequence[tuple[Shard, Trip]]) -> bool:
+        """All of them in one round trip."""
+        link, slots, answers = asker.link, self._slots, Answers()
+        calls = [call for _, trip in trips for call in trip.calls]
+        waits = [note.wait for _, trip in trips for _, note in trip.notes if note.wait]
+        link.may_check = any(trip.claims for _, trip in trips)  # a lease is renewed whatever a check would show
         try:
-            results = link.run(calls, wait=trip.waits) if calls else []
+            results = iter(link.run(calls, wait=max(waits, default=None)) if calls else [])
         except Exception as error:
             with self.lock:
-                answers = self._slots.lost(channel, error)
+                for shard, _ in trips:
+                    answers += slots.lost(shard, error)
                 self._wake()
             if isinstance(error, ServerUnavailable):
                 self._events.unreachable(error)
@@ -215,14 +227,15 @@ class Hub:
         with self.lock:
             repeat, confirmed = bool(calls) and link.is_repeat, link.confirmed if calls else 0
             now = time.monotonic()
-            answers = self._slots.answered(channel, results, now, is_repeat=repeat, confirmed=confirmed)
-            link.is_idle = not self._slots.busy
-            self._update_listening()
+            for shard, trip in trips:
+                its_own = [*islice(results, len(trip.calls))]
+                answers += slots.answered(shard, its_own, now, is_repeat=repeat, confirmed=confirmed)
+            link.is_idle = not slots.busy
             self._wake()  # what it did not bring, others may claim
-        if self._slots.is_spent and not self._is_stopping:
+        if slots.is_spent and not self._is_stopping:
             self._owner.stop()
         self._owner.deliver(answers)
-        if not any(one.is_away for one in self._slots.channels):
+        if not any(shard.is_away for shard in slots.shards):
             self._events.reached()
         self._events.took([group for _, one in answers if isinstance(one, Claimed) for group in one.groups])
         self._tell()
@@ -246,16 +259,8 @@ class Hub:
 
     # -- the threads that wait for hints --------------------------------------------------------------------------
 
-    def _update_listening(self) -> None:
-        for asker in self._askers:
-            before, asker.is_listening = asker.is_listening, self._slots.listens(asker.channel)
-            if asker.is_listening and not before:
-                asker.listens.put(None)
-
     def _listen(self, asker: Asker) -> None:
-        """That of a single shard stays armed while all slots work: a hint that nobody here has a use for is pushed
-        back.
-        """
+        """A hint that nobody here has a use for is pushed back."""
         waiter, check_s = asker.waiter, STOP_CHECK_S if self._is_lone else LISTEN_S
 
         def is_over() -> bool:
@@ -267,13 +272,14 @@ class Hub:
                 continue
             try:
                 waiter.wait(IDLE_S, is_over, check_s=check_s)
-            except SequencerError:  # a hint may be lost with it
+                hinted = [] if waiter.hinted is None else [asker.shards[waiter.hinted]]
+            except SequencerError:  # a hint may be lost with it; once a claim was answered, hints are waited for again
                 time.sleep(RECONNECT.base_s)
+                hinted = [*asker.shards]
             with self.lock:
-                is_wanted = self._slots.hinted(asker.channel, waiter.hinted)
-                self._update_listening()
+                kept = [shard for shard in hinted if self._slots.hinted(shard, time.monotonic())]
                 self._wake()
-            if not is_wanted:
+            if not kept:
                 with suppress(SequencerError):
                     waiter.push_back()
 

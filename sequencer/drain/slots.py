@@ -3,19 +3,18 @@
 A slot is a `drain` generator with a Held. It holds the groups of one claim: one group, or as many as it wants where the
 process has one slot. All slots share the pending acks of each shard.
 
-Shards that are asked over one connection are a channel: all of them on one server, each of them in a cluster. Of each
-channel one thread alone asks the server. Under the lock that guards all of this it takes a `trip`, makes its calls
-without the lock, and hands in what came of them, `answered` or `lost`.
+Of each shard one thread alone asks the server. Under the lock that guards all of this it takes a `trip`, makes its
+calls without the lock, and hands in what came of them, `answered` or `lost`.
 
 Rules:
-  - A channel has at most one trip out. One that gets no answer holds up nothing but its own shards.
+  - A shard has at most one trip out. One that gets no answer holds up nothing but its own shard.
   - A slot has at most one question out. Who asks for a group is given one of any shard, or hears that nothing is due in
-    any. A waiting slot is not woken but for a group, until the time is over for which it wants to wait.
+    any; slots that go on then are not woken but for a group.
   - A claim is for no slot: its groups go to those that are free when it is answered, and what nobody takes is released.
     Claims want one group for each free slot; for SLOW_S an unanswered one counts as sure to bring what it wants.
-  - Shards that may have something due are claimed from in turn, after SLICE_S at the latest.
-  - A leased group is not claimed again before its release was carried out, as acknowledgements stand in front of claims
-    in the trips of its channel.
+  - Shards that may have something due are claimed from in turn, after SLICE_S at the latest; one with a hint first.
+  - A leased group is not claimed again before its release was carried out, as acknowledgements stand in front of the
+    claim in a trip.
   - The acks of a lost trip are sent again, before those that came meanwhile. Its claims are forgotten, and
     those groups wait for the end of their leases.
   - A deadline is the slot's, counted from before its claim or renewal was sent.
@@ -26,7 +25,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import islice
+from math import inf
 from typing import Any
 
 from ..calls.call import Call
@@ -34,8 +34,8 @@ from ..calls.claim import Claimed, Halted, LeasedGroup, claim
 from ..calls.outage import Began, Ended
 from ..calls.settle import renew, save_step
 from ..errors import ServerUnavailable
-from ..settings.options import MAX_CLAIMED, ClaimLimits, Replicas
-from ..settings.pace import ACK_AFTER_S, ENDING_S, IDLE_S, RELEASE_S, RENEW_PART, TICK_S
+from ..settings.options import MAX_CLAIMED, ClaimLimits
+from ..settings.pace import ACK_AFTER_S, ENDING_S, IDLE_S, RELEASE_S, RENEW_PART
 from ..store.keys import ShardKeys
 from .effects import Clock, Flush, Note, SettleAndClaim, Wait
 from .held import Held, take_in
@@ -46,7 +46,6 @@ Question = SettleAndClaim | Flush | Note | Wait
 Lease = tuple[str, str]  # of a group: its key, and the token
 Answers = list[tuple["Slot", Any]]  # slots, and what each of their generators is sent; an Exception is thrown
 MOST_GROUPS = 100  # that one claim takes: with more of them others would find none, and the answer is long
-PATIENT_S = 30.0  # how long a slot waits that does not end by itself when nothing is due
 NOTHING = Claimed([], was_ahead=True)
 """Answers a claim that brought neither a group nor that nothing is due: its drain checks whether it is over."""
 SUSPECTS_AGAIN_S = 0.005
@@ -54,7 +53,7 @@ SUSPECTS_AGAIN_S = 0.005
 SLICE_S = 0.05
 """For so long a shard is claimed from again before others, as its acks and the claim are one trip then."""
 SLOW_S = 0.01
-"""A trip that takes longer is not waited for by slots that are free: they claim from the shards of other channels."""
+"""A trip that takes longer is not waited for by slots that are free: they claim from other shards."""
 
 
 @dataclass(slots=True, eq=False)
@@ -62,7 +61,6 @@ class Slot:
     held: Held
     question: Question | None = None
     until: float = 0.0  # where it is free: how long it asks, or waits
-    is_busy: bool = False
     leases: list[Lease] = field(default_factory=list)  # of the groups that it works on
     reserved: int = 0  # how many messages it got with them
     counted: int = 0  # how many of its messages are in the count of all
@@ -72,93 +70,54 @@ class Slot:
 class Shard:
     number: int
     acks: PendingAcks
-    ended: list[Lease] = field(default_factory=list)
-    """Of slots that are done with them. Their last acks are pending, or in the trip that is out."""
-    is_idle: bool = False  # whether it said that nothing is due, and no hint came since
-    is_asked: bool = True  # whether a slot wants to hear that again
-    is_empty: bool = False  # whether it said that nothing is left
-    hints: int = 0  # how many have come, or such wishes
-    due_at: float = 0.0  # when something may be due in an idle one
-    claimed_at: float = 0.0
-    claims_from: float = 0.0
-
-    def hint(self) -> None:
-        self.is_idle = False
-        self.ask()
-
-    def ask(self) -> None:
-        self.is_asked, self.hints = True, self.hints + 1
-
-    def turn(self, now: float) -> tuple[bool, bool, float]:
-        """Earlier comes first: whose last claim is long ago, then where one costs no further trip."""
-        is_next = now - self.claimed_at >= SLICE_S
-        return not is_next, not (is_next or self.acks or self.ended), self.claimed_at
-
-    def may_claim(self, now: float) -> bool:
-        return self.is_asked and now >= self.claims_from
-
-
-@dataclass(slots=True)
-class Part:
-    """What one shard is asked in a trip, in this order."""
-
-    shard: Shard
-    hints: int  # how many had come by then
-    sending: Sending | None = None
-    notes: list[tuple[Slot, Note]] = field(default_factory=list)
-    renewed: list[Slot] = field(default_factory=list)
-    stuck: list[Slot] = field(default_factory=list)
-    """Slots whose leases are renewed for the last time, each alone."""
-    claims: int = 0  # number of slots it claims for
-    calls: list[Call[Any]] = field(default_factory=list)
-    ended: list[Lease] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Trip:
-    parts: list[Part]
-    settled: list[Slot]  # slots that asked only to have all acks sent
-    sent_at: float
-    messages: int  # how many its claims may bring
-    has_room: bool  # whether they may bring suspects
-
-    @property
-    def calls(self) -> list[Call[Any]]:
-        return [call for part in self.parts for call in part.calls]
-
-    @property
-    def claims(self) -> int:
-        return sum(part.claims for part in self.parts)
-
-    @property
-    def waits(self) -> Replicas:
-        """For which replicas, and how long."""
-        return max((note.wait for part in self.parts for _, note in part.notes if note.wait), default=None)
-
-
-@dataclass(slots=True, eq=False)
-class Channel:
-    """Shards that are asked over one connection."""
-
-    shards: list[Shard]
     out: Trip | None = None
-    is_away: bool = False  # whether its last trip was lost, and there are others
+    is_away: bool = False  # whether its last trip was lost
     asking: list[Slot] = field(default_factory=list)  # for anything but a group
     stuck: list[Slot] = field(default_factory=list)
     late: OrderedDict[Slot, float] = field(default_factory=OrderedDict)
     unbegun: OrderedDict[Slot, float] = field(default_factory=OrderedDict)
     renewals: OrderedDict[Slot, float] = field(default_factory=OrderedDict)
-    """Slots that began a handler with acks pending, that have not begun, that have a lease: and when that
+    """Slots that began a handler with acks pending, that have groups not begun, that have a lease: and when that
     is to be sent, released, renewed. The earliest comes first.
     """
+    ended: list[Lease] = field(default_factory=list)
+    """Of slots that are done with them. Their last acks are pending, or in the trip that is out."""
+    is_idle: bool = False  # whether it said that nothing is due, and nobody wants to hear that again
+    is_empty: bool = False  # whether it said that nothing is left
+    is_asked: bool = False  # whether somebody wanted that since its last claim set out
+    hinted_at: float = inf  # when the first hint came since then that was kept
+    claims_from: float = 0.0
+    claimed_at: float = 0.0
 
     @property
     def planned(self) -> tuple[OrderedDict[Slot, float], ...]:
         return self.late, self.unbegun, self.renewals
 
-    def is_sure(self, now: float) -> bool:
-        """Whether what is claimed from it will come soon."""
-        return not self.is_away and self.out is not None and now < self.out.sent_at + SLOW_S
+    def ask(self) -> None:
+        self.is_idle, self.is_asked, self.claims_from = False, True, 0.0
+
+    def turn(self, now: float) -> tuple[float, bool, bool, float]:
+        """Earlier comes first: the first hint, whose last claim is long ago, then where one costs no further trip."""
+        is_next = now - self.claimed_at >= SLICE_S
+        return self.hinted_at, not is_next, not (is_next or self.acks or self.ended), self.claimed_at
+
+
+@dataclass(slots=True)
+class Trip:
+    """What one shard is asked, in this order."""
+
+    sent_at: float
+    settled: list[Slot] = field(default_factory=list)  # slots that asked only to have all acks sent
+    sending: Sending | None = None
+    notes: list[tuple[Slot, Note]] = field(default_factory=list)
+    renewed: list[Slot] = field(default_factory=list)
+    stuck: list[Slot] = field(default_factory=list)
+    """Slots whose leases are renewed for the last time, each alone."""
+    claims: int = 0  # for how many slots it claims
+    messages: int = 0  # how many its claim may bring
+    has_room: bool = False  # whether that may bring suspects
+    calls: list[Call[Any]] = field(default_factory=list)
+    ended: list[Lease] = field(default_factory=list)
 
 
 class Slots:
@@ -180,7 +139,7 @@ class Slots:
         is_single: bool = False,
     ) -> None:
         """`is_patient`: slots go on when nothing is due. `max_messages`: of all together. `batch`: of a handler.
-        `are_apart`: each shard is a channel, and hints come while all slots work, too. `is_single`: there is one slot.
+        `are_apart`: hints of each shard come while all slots work, too. `is_single`: there is one slot.
         """
         self._most_groups = min(MOST_GROUPS, MAX_CLAIMED // batch)
         self.acks = [PendingAcks(shard, keys) for shard, keys in enumerate(shards)]
@@ -191,29 +150,23 @@ class Slots:
         self.left: list[Slot] = []
         """Events that are not logged yet; slots whose lease was renewed for the last time."""
         self._keys, self._who, self._clock = shards, (queue, owner, lease_s), clock
-        self._is_patient, self.is_single = is_patient, is_single
-        self._shards = [Shard(number, acks) for number, acks in enumerate(self.acks)]
-        self.channels = [Channel([one]) for one in self._shards] if are_apart else [Channel(self._shards)]
-        self._channel_of = [channel for channel in self.channels for _ in channel.shards]
+        self._is_patient, self._are_apart, self._is_single = is_patient, are_apart, is_single
+        self.shards = [Shard(number, acks) for number, acks in enumerate(self.acks)]
         self._holders: dict[Lease, Slot] = {}
-        self._asking: dict[Slot, None] = {}
-        self._waiting: dict[Slot, None] = {}
-        """Slots that are free: what they ask is a claim, or to wait for one."""
-        self._until = float("inf")  # when the first of them wants to hear something
-        self._ticked_at = 0.0
+        self._free: dict[Slot, None] = {}
+        """Slots that ask for a group, or wait for one."""
+        self._until = inf  # when the first of them wants to hear something
         self.all: list[Slot] = []
         self._is_deaf = False
         self.busy = 0
         self.is_ending = False
         self._max_messages, self.done, self._reserved = max_messages, 0, 0
 
-    def listens(self, channel: Channel) -> bool:
-        """Whether to wait for hints of it: while a slot waits or, of a shard of its own, as long as it is idle. Else a
-        consumer that is never idle for long would not hear of it.
+    def listens(self, shard: Shard) -> bool:
+        """Whether to wait for hints of it. One apart is listened to while all slots work, too: else a consumer that is
+        never idle for long would not hear of it.
         """
-        if len(self.channels) > 1:
-            return channel.shards[0].is_idle and not self.is_ending
-        return bool(self._waiting) and not (self._is_deaf or self.is_ending)
+        return shard.is_idle and not self.is_ending and (self._are_apart or bool(self._free))
 
     @property
     def is_spent(self) -> bool:
@@ -225,9 +178,13 @@ class Slots:
         if self._is_deaf or self.is_ending:
             return 0
         if self._max_messages is None:
-            return MAX_CLAIMED * len(self._shards)
-        out = sum(one.out.messages for one in self.channels if one.out and one.is_sure(now))
-        return max(0, self._max_messages - self.done - self._reserved - out)
+            return MAX_CLAIMED * len(self.shards)
+        return max(0, self._max_messages - self.done - self._reserved - sum(one.messages for one in self._sure(now)))
+
+    def _sure(self, now: float) -> list[Trip]:
+        """What is claimed with these will come soon."""
+        trips = (shard.out for shard in self.shards if not shard.is_away)
+        return [trip for trip in trips if trip and now < trip.sent_at + SLOW_S]
 
     def new(self, **options: Any) -> Slot:
         """One more slot; `options` of its Held."""
@@ -236,74 +193,68 @@ class Slots:
         self.all.append(slot)
         return slot
 
+    def _shard(self, slot: Slot) -> Shard:
+        return self.shards[slot.held.shard]
+
     # -- what slots say -------------------------------------------------------------------------------------------
 
     def ask(self, slot: Slot, question: Question) -> bool:
         """Whether its generator has to wait for an answer."""
-        held, self._is_deaf = slot.held, False
+        self._is_deaf, is_claim, seconds = False, isinstance(question, SettleAndClaim), ENDING_S
         if isinstance(question, Wait):
-            self._waiting[slot], seconds = None, question.seconds
+            seconds = question.seconds
         else:
-            held.settle(everything=isinstance(question, SettleAndClaim))
+            slot.held.settle(everything=is_claim)
             if isinstance(question, Flush) and not question.is_awaited:
                 return False
-            if isinstance(question, SettleAndClaim):
+            if is_claim:
                 self._is_over(slot)
             if not isinstance(question, SettleAndClaim) or question.shard is None:
                 slot.question = question
-                self._channel_of[held.shard].asking.append(slot)
+                self._shard(slot).asking.append(slot)
                 return True
-            self._asking[slot], seconds = None, ENDING_S
-            if len(self.channels) == 1 or not self._is_patient:  # hints may have gone elsewhere
-                for shard in self._shards:
+            if not (self._are_apart and self._is_patient):  # hints may have gone elsewhere
+                for shard in self.shards:
                     shard.ask()
-        slot.question = question
-        slot.until = self._clock() + (PATIENT_S if self._is_patient and seconds > 0 else seconds)
+        slot.question, self._free[slot] = question, None
+        slot.until = inf if self._is_patient else self._clock() + seconds
         self._until = min(self._until, slot.until)
         return True
 
     def _is_over(self, slot: Slot) -> None:
         """It is done with its groups."""
-        channel = self._channel_of[slot.held.shard]
-        for planned in channel.planned:
+        shard = self._shard(slot)
+        for planned in shard.planned:
             planned.pop(slot, None)
-        self._shards[slot.held.shard].ended += slot.leases
+        self.busy -= bool(slot.leases)
+        shard.ended += slot.leases
         slot.leases = []
-        self.busy -= slot.is_busy
-        slot.is_busy = False
         ended = slot.held.handled + slot.held.failed
         self.done += ended - slot.counted
         self._reserved -= slot.reserved
         slot.counted, slot.reserved = ended, 0
 
-    def begins(self, slot: Slot) -> bool:
-        """A handler of this slot begins: what was finished before it must not wait for its end. Whether that is new."""
-        late = self._channel_of[slot.held.shard].late
-        if slot in late or slot.held.finished_at is None:
-            return False
-        late[slot] = self._clock() + ACK_AFTER_S
-        return True
+    def is_late(self, slot: Slot) -> bool:
+        """Whether what is finished is to be sent though its handlers go on. Needs no lock."""
+        return slot in self._shard(slot).late
+
+    def begins(self, slot: Slot) -> None:
+        """A handler of this slot begins: what was finished before it must not wait for its end."""
+        if slot.held.finished_at is not None:
+            self._shard(slot).late.setdefault(slot, self._clock() + ACK_AFTER_S)
 
     def stuck(self, slot: Slot, since: float) -> None:
         """The handler that began then hangs, or ignores the end of its time: its lease is renewed once more."""
         slot.held.stuck_since = since
-        self._channel_of[slot.held.shard].stuck.append(slot)
+        self._shard(slot).stuck.append(slot)
 
-    def hint(self, shard: int | None = None) -> None:
-        """Something is due in this shard, or somewhere."""
-        for one in self._shards if shard is None else (self._shards[shard],):
-            one.hint()
-
-    def hinted(self, channel: Channel, place: int | None) -> bool:
-        """A hint came for this shard of the channel; None: one may be lost. Whether a free slot claims then."""
-        is_wanted = self.listens(channel)
-        found = channel.shards if place is None else [channel.shards[place]]
-        for shard in found:
-            shard.hint()
-        if len(self.channels) == 1:
-            return is_wanted
-        shares = self.shares(self._clock())
-        return any(shares.get(shard) for shard in found)
+    def hinted(self, shard: Shard, now: float) -> bool:
+        """A hint of this shard came. Whether a free slot claims then; else another consumer may have a use for it."""
+        shard.ask()
+        shard.hinted_at = min(shard.hinted_at, now)
+        if not (is_kept := bool(self.shares(now).get(shard))):
+            shard.hinted_at = inf
+        return is_kept
 
     def take_events(self) -> tuple[list[tuple[str, str, bool]], list[Halted], list[Began | Ended], list[Slot]]:
         """Events that are not logged yet; they are the caller's then."""
@@ -314,29 +265,20 @@ class Slots:
 
     def ready(self, now: float) -> Answers:
         """Answers that need no trip: nothing is due, the time of a slot is over, or all is."""
-        for shard in self._shards:
-            if shard.is_idle and now >= shard.due_at:
-                shard.hint()
-        answers: Answers = []
-        if self._is_all_idle():
-            due_s = min(shard.due_at for shard in self._shards) - now
-            nothing = Claimed([], due_s, all(shard.is_empty for shard in self._shards))
-            answers += [(slot, nothing) for slot in self._asking]
-            self._asking.clear()
-        if self.is_ending or now >= self._until:
-            for free, answer in ((self._asking, NOTHING), (self._waiting, None)):
-                over = [slot for slot in free if self.is_ending or now >= slot.until]
-                answers += [(slot, answer) for slot in over]
-                for slot in over:
-                    del free[slot]
-            self._until = min([slot.until for slot in chain(self._asking, self._waiting)], default=float("inf"))
-        for slot, _ in answers:
-            slot.question = None
+        answers, due_at = Answers(), min(shard.claims_from for shard in self.shards)
+        is_idle = not self._is_patient and now < due_at and all(shard.is_idle for shard in self.shards)
+        if is_idle or self.is_ending or now >= self._until:
+            nothing = Claimed([], due_at - now, all(shard.is_empty for shard in self.shards))
+            for slot in self._free:
+                if is_idle and isinstance(slot.question, SettleAndClaim):
+                    answers.append((slot, nothing))
+                elif self.is_ending or now >= slot.until:
+                    answers.append((slot, None if isinstance(slot.question, Wait) else NOTHING))
+            for slot, _ in answers:
+                del self._free[slot]
+                slot.question = None
+            self._until = min((slot.until for slot in self._free), default=inf)
         return answers
-
-    def _is_all_idle(self) -> bool:
-        """Whether those that ask are to hear that nothing is due."""
-        return bool(self._asking) and not any(shard.is_asked for shard in self._shards)
 
     def fail(self, error: BaseException) -> Answers:
         """A thread that asks the server is over: so is each slot that waits for it."""
@@ -344,206 +286,151 @@ class Slots:
 
     # -- one trip -------------------------------------------------------------------------------------------------
 
-    def due_at(self, channel: Channel, now: float, shares: Mapping[Shard, int]) -> float:
-        """When there is something to do on it, or `ready`, if nobody asks before. `shares` of now."""
-        if channel.out:
-            return float("inf")
-        is_free = bool(self._asking or self._waiting)
-        if channel.asking or channel.stuck or any(shard.acks or shard.ended for shard in channel.shards):
+    def due_at(self, shard: Shard, now: float, shares: Mapping[Shard, int]) -> float:
+        """When there is something to ask it, or `ready`, if nobody asks before. `shares` of now."""
+        if shard.out:
+            return inf
+        is_over = bool(self._free) and self.is_ending
+        if shard.asking or shard.stuck or shard.acks or shard.ended or shares.get(shard) or is_over:
             return now
-        if is_free and (self.is_ending or self._is_all_idle() or any(shares.get(shard) for shard in channel.shards)):
-            return now
-        times = [next(iter(planned.values())) for planned in channel.planned if planned]
-        if self._ticks(channel):
-            times.append(self._ticked_at + TICK_S)
-        if is_free:
-            times.append(self._until)
-            for shard in channel.shards:
-                if shard in shares:
-                    times.append(now + SLOW_S)
-                elif shard.is_idle or shard.claims_from > now:
-                    times.append(shard.due_at if shard.is_idle else shard.claims_from)
-        return min(times, default=float("inf"))
+        due_at = min((next(iter(planned.values())) for planned in shard.planned if planned), default=inf)
+        if self._free:
+            claims_at = now + SLOW_S if shard in shares else shard.claims_from
+            due_at = min(due_at, self._until, claims_at if claims_at > now else inf)
+        return due_at
 
-    def _ticks(self, channel: Channel) -> bool:
-        """Whether it is looked now and then at the only slot, as at the handlers of one consumer."""
-        return self.is_single and bool(self.busy) and self._channel_of[self.all[0].held.shard] is channel
-
-    def trip(self, channel: Channel, now: float) -> Trip | None:
+    def trip(self, shard: Shard, now: float) -> Trip | None:
         """What to ask now. None: nothing, or one is out."""
-        if channel.out:
+        if shard.out:
             return None
-        self._settle_late(channel, now)
-        parts = {shard.number: Part(shard, shard.hints) for shard in channel.shards}
-        asking, channel.asking = channel.asking, []
-        settled: list[Slot] = []
-        for slot in asking:
+        self._settle_late(shard, now)
+        trip = Trip(now)
+        for slot in shard.asking:
             if isinstance(slot.question, Note):
-                parts[slot.held.shard].notes.append((slot, slot.question))
+                trip.notes.append((slot, slot.question))
             else:
-                settled.append(slot)
-        stuck, channel.stuck = channel.stuck, []
-        for slot in stuck:
-            if slot.held.is_stuck and slot.leases:
-                parts[slot.held.shard].stuck.append(slot)
-        for slot in _due(channel.renewals, now):
-            if not slot.held.is_stuck and any(group.is_open for group in slot.held.groups):
-                parts[slot.held.shard].renewed.append(slot)
-        shares = self.shares(now)
-        for part in parts.values():
-            part.claims = shares.get(part.shard, 0)
-        is_taken = any(one.out and one.out.has_room and one.is_sure(now) for one in self.channels)
-        room, left, messages = 0 if is_taken else self.suspects.room(), self._left(now), 0
-        free = chain(self._asking, self._waiting)
-        for part in sorted(parts.values(), key=lambda one: one.shard.turn(now)):
-            claimants = [*islice(free, min(part.claims, left - messages))]
-            messages += self._fill(part, claimants, room, left - messages, now)
-            room = 0 if claimants else room
-        asked = [part for part in parts.values() if part.calls or part.ended]
-        trip = Trip(asked, settled, now, messages, has_room=bool(messages) and not is_taken)
-        channel.out = trip if asked or settled else None
-        return channel.out
+                trip.settled.append(slot)
+        trip.stuck = [slot for slot in shard.stuck if slot.held.is_stuck and slot.leases]
+        trip.renewed = [slot for slot in _due(shard.renewals, now) if not slot.held.is_stuck and _open(slot)]
+        trip.ended, shard.ended, shard.asking, shard.stuck = shard.ended, [], [], []
+        left = self._left(now)
+        claimants = [*islice(self._free, min(self.shares(now).get(shard, 0), left))]
+        acks, keys, lease_s = shard.acks, shard.acks.keys, self._who[2]
+        if acks:
+            trip.sending = acks.sending(0, claims_next=shard.number if claimants else None)
+            trip.calls += trip.sending.calls
+            acks.posted()
+        for _, note in trip.notes:
+            trip.calls.append(save_step(keys, note.group.save_step(note.written, has_progressed=note.has_progressed)))
+        if trip.renewed:
+            trip.calls.append(renew(keys, [lease for slot in trip.renewed for lease in _open(slot)], lease_s))
+        for slot in trip.stuck:
+            trip.calls.append(renew(keys, _open(slot), lease_s, alone=True))
+        if claimants:
+            trip.calls.append(self._claim(shard, trip, claimants, left))
+        if trip.calls or trip.settled or trip.ended:
+            shard.out = trip
+        return shard.out
 
     def shares(self, now: float) -> dict[Shard, int]:
         """From which shards to claim now, and for how many free slots; 0: if what is sure to come does not."""
-        shares: dict[Shard, int] = {}
-        if not ((self._asking or self._waiting) and self._left(now)):
-            return shares
-        able = list[Shard]()
-        for channel in self.channels:
-            found = () if channel.out else [shard for shard in channel.shards if shard.may_claim(now)]
-            if channel.is_away:  # besides: it may never come
-                shares.update(dict.fromkeys(found, 1))
-            else:
-                able += found
-        free = len(self._asking)
-        if not all(shard.is_idle for shard in able):
-            free += len(self._waiting)
+        if not (self._free and self._left(now)):
+            return {}
+        able = [shard for shard in self.shards if not shard.out and now >= shard.claims_from]
+        shares = {shard: 1 for shard in able if shard.is_away}  # besides: it may never come
+        if shares:
+            able = [shard for shard in able if not shard.is_away]
         able.sort(key=lambda shard: shard.turn(now))
-        left = free - sum(one.out.claims for one in self.channels if one.out and one.is_sure(now))
+        free, out = len(self._free), sum(trip.claims for trip in self._sure(now))
         for number, shard in enumerate(able[:free]):
-            shares[shard] = max(0, min(self._most_groups, (left - number - 1) // len(able) + 1))
+            shares[shard] = max(0, min(self._most_groups, (free - out - number - 1) // len(able) + 1))
         return shares
 
-    def _fill(self, part: Part, claimants: list[Slot], room: int, left: int, now: float) -> int:
-        """Make its calls, for at most this many suspects and messages; returns how many messages it may take."""
-        shard, messages = part.shard, 0
-        part.claims = len(claimants)
-        if shard.acks:
-            part.sending = shard.acks.sending(0, claims_next=shard.number if claimants else None)
-            part.calls += part.sending.calls
-            shard.acks.posted()
-        part.ended, shard.ended = shard.ended, []
-        keys, lease_s = shard.acks.keys, self._who[2]
-        for _, note in part.notes:
-            part.calls.append(save_step(keys, note.group.save_step(note.written, has_progressed=note.has_progressed)))
-        if part.renewed:
-            part.calls.append(renew(keys, [lease for slot in part.renewed for lease in _open(slot)], lease_s))
-        for slot in part.stuck:
-            part.calls.append(renew(keys, _open(slot), lease_s, alone=True))
-        if claimants:
-            shard.claimed_at = now
-            wanted = [limits_of(slot) for slot in claimants]
-            count, running = len(wanted), bool(self.suspects.running)
-            each = min(sorted(limits.messages for limits in wanted)[count // 2], min(MAX_CLAIMED, left) // count)
-            messages, groups = count * each, min(wanted[0].groups, each) if self.is_single else count
-            limits = ClaimLimits(groups, messages, max(limits.bytes for limits in wanted))
-            alone = [slot.question.alone for slot in claimants if isinstance(slot.question, SettleAndClaim)]
-            part.calls.append(
-                claim(
-                    *(keys, *self._who, limits),
-                    ahead=self.busy > 0,
-                    alone=min(left, max(alone, default=0)),
-                    with_failures=claimants[0].held.with_failures,
-                    suspects=None if self.is_single else room,
-                    has_suspect=running,
-                )
-            )
-        return messages
+    def _claim(self, shard: Shard, trip: Trip, claimants: list[Slot], left: int) -> Call[Claimed]:
+        """For these slots, at most so many messages, and suspects if no claim that is out may bring some."""
+        trip.has_room = not any(one.has_room for one in self._sure(trip.sent_at))
+        shard.claimed_at, shard.hinted_at, shard.is_asked = trip.sent_at, inf, False
+        wanted = [limits_of(slot) for slot in claimants]
+        trip.claims = count = len(wanted)
+        each = min(sorted(limits.messages for limits in wanted)[count // 2], min(MAX_CLAIMED, left) // count)
+        trip.messages, groups = count * each, min(wanted[0].groups, each) if self._is_single else count
+        alone = [slot.question.alone for slot in claimants if isinstance(slot.question, SettleAndClaim)]
+        return claim(
+            *(shard.acks.keys, *self._who, ClaimLimits(groups, trip.messages, max(one.bytes for one in wanted))),
+            ahead=self.busy > 0,
+            alone=min(left, max(alone, default=0)),
+            with_failures=claimants[0].held.with_failures,
+            suspects=None if self._is_single else self.suspects.room() if trip.has_room else 0,
+            has_suspect=bool(self.suspects.running),
+        )
 
     def answered(
-        self,
-        channel: Channel,
-        results: Sequence[Any],
-        now: float,
-        *,
-        is_repeat: bool = False,
-        confirmed: int = 0,
+        self, shard: Shard, results: Sequence[Any], now: float, *, is_repeat: bool = False, confirmed: int = 0
     ) -> Answers:
         """The results of the calls of the trip that is out, in their order. `confirmed`: by how many replicas."""
-        trip, channel.out, channel.is_away = channel.out, None, False
+        trip, shard.out, shard.is_away = shard.out, None, False
         assert trip
         answers: Answers = [(slot, None) for slot in trip.settled]
-        given, claims = iter(results), list[tuple[Part, Claimed]]()
-        for part in trip.parts:
-            if part.sending:
-                self.outages += take_in(part.sending, given, self._holder, is_repeat=is_repeat)
-            for slot, note in part.notes:
-                answers.append((slot, slot.held.saved(note, next(given), is_repeat=is_repeat, confirmed=confirmed)))
-            if part.renewed:
-                self._renewed(channel, part.renewed, next(given), trip.sent_at)
-            for slot in part.stuck:
-                self._renewed(channel, [slot], next(given), trip.sent_at)
-                slot.held.left_since = slot.held.stuck_since
-                self.left.append(slot)
-            for lease in part.ended:
-                del self._holders[lease]
-                self.suspects.finished(*lease)
-            if part.claims:
-                claims.append((part, next(given)))
-        for part, claimed in claims:
-            answers += self._claimed(part, claimed, trip, now)
+        given = iter(results)
+        if trip.sending:
+            self.outages += take_in(trip.sending, given, self._holder, is_repeat=is_repeat)
+        for slot, note in trip.notes:
+            answers.append((slot, slot.held.saved(note, next(given), is_repeat=is_repeat, confirmed=confirmed)))
+        if trip.renewed:
+            self._renewed(shard, trip.renewed, next(given), trip.sent_at)
+        for slot in trip.stuck:
+            self._renewed(shard, [slot], next(given), trip.sent_at)
+            slot.held.left_since = slot.held.stuck_since
+            self.left.append(slot)
+        for lease in trip.ended:
+            del self._holders[lease]
+            self.suspects.finished(*lease)
+        if trip.claims:
+            answers += self._claimed(shard, next(given), trip, now)
         for slot, _ in answers:
             slot.question = None
         return answers + self.ready(now)
 
-    def lost(self, channel: Channel, error: Exception) -> Answers:
+    def lost(self, shard: Shard, error: Exception) -> Answers:
         """The trip that is out was not answered. Those that ask for a group go on asking: other shards may have one;
         but not at an error that stays.
         """
-        trip, channel.out, channel.is_away = channel.out, None, len(self.channels) > 1
+        trip, shard.out, shard.is_away = shard.out, None, True
         assert trip
-        asked = [*trip.settled]
-        for part in trip.parts:
-            if part.sending:
-                part.sending.source.put_back(part.sending)
-            part.shard.ended[:0] = part.ended
-            asked += [slot for slot, _ in part.notes]
-            for slot in reversed(part.renewed):
-                if self._works_on(channel, slot):
-                    channel.renewals[slot] = trip.sent_at
-                    channel.renewals.move_to_end(slot, last=False)
-            self.left += part.stuck
+        if trip.sending:
+            shard.acks.put_back(trip.sending)
+        shard.ended[:0] = trip.ended
+        for slot in reversed(trip.renewed):
+            if self._works_on(shard, slot):
+                shard.renewals[slot] = trip.sent_at
+                shard.renewals.move_to_end(slot, last=False)
+        self.left += trip.stuck
+        asked = [*trip.settled, *(slot for slot, _ in trip.notes)]
         if not isinstance(error, ServerUnavailable):
-            asked += [*self._asking, *self._waiting]
-            self._asking.clear()
-            self._waiting.clear()
+            asked += self._free
+            self._free.clear()
         for slot in asked:
             slot.question = None
         return [(slot, error) for slot in asked]
 
     # -- what became of it ----------------------------------------------------------------------------------------
 
-    def _claimed(self, part: Part, claimed: Claimed, trip: Trip, now: float) -> Answers:
+    def _claimed(self, shard: Shard, claimed: Claimed, trip: Trip, now: float) -> Answers:
         self.halted += claimed.halted
-        shard, groups = part.shard, claimed.groups
-        answers: Answers = []
-        for some in [groups] if self.is_single and groups else [[leased] for leased in groups]:
-            slot = next(chain(self._asking, self._waiting), None)
+        groups, answers = claimed.groups, Answers()
+        for some in [groups] if self._is_single and groups else [[leased] for leased in groups]:
+            slot = next(iter(self._free), None)
             if slot is None or not self._fits(some):
                 shard.acks.release(some)
                 continue
-            self._asking.pop(slot, None)
-            self._waiting.pop(slot, None)
-            self._give(slot, part.shard, some, (trip.sent_at, now, claimed.now_us))
+            del self._free[slot]
+            self._give(slot, shard, some, (trip.sent_at, now, claimed.now_us))
             answers.append((slot, replace(claimed, groups=some)))
-        if groups:
-            return answers
-        if claimed.next_due_s == 0.0:
+        if not groups and claimed.next_due_s == 0.0:
             shard.claims_from = now + SUSPECTS_AGAIN_S
-        elif shard.hints == part.hints:
-            shard.is_idle, shard.is_asked, shard.is_empty = True, False, claimed.is_empty
-            shard.due_at = now + (IDLE_S if claimed.next_due_s is None else min(IDLE_S, claimed.next_due_s))
+        elif not (groups or shard.is_asked):
+            shard.is_idle, shard.is_empty = True, claimed.is_empty
+            shard.claims_from = now + (IDLE_S if claimed.next_due_s is None else min(IDLE_S, claimed.next_due_s))
         return answers
 
     def _fits(self, some: list[LeasedGroup]) -> bool:
@@ -551,7 +438,7 @@ class Slots:
         messages, most = sum(len(leased.messages) for leased in some), self._max_messages
         if most is not None and self.done + self._reserved + messages > most:
             return False
-        return self.is_single or not some[0].expired_owner or self.suspects.room() > 0
+        return self._is_single or not some[0].expired_owner or self.suspects.room() > 0
 
     def _give(self, slot: Slot, shard: Shard, some: list[LeasedGroup], times: tuple[float, float, int]) -> None:
         slot.held.take(shard.number, some, *times)
@@ -559,48 +446,46 @@ class Slots:
         self._reserved += slot.reserved
         slot.leases = [group.lease for group in slot.held.groups]
         self._holders.update(dict.fromkeys(slot.leases, slot))
-        slot.is_busy = True
         self.busy += 1
-        for leased in () if self.is_single else some:
+        for leased in () if self._is_single else some:
             if leased.expired_owner:
                 was_charged = leased.messages[0].attempt > 1
                 self.suspects.began(leased.key, leased.token, was_charged=was_charged)
-        channel = self._channel_of[shard.number]
-        channel.unbegun[slot] = times[1] + RELEASE_S
-        self._plan_renewal(channel, slot)
+        shard.unbegun[slot] = times[1] + RELEASE_S
+        self._plan_renewal(shard, slot)
 
-    def _renewed(self, channel: Channel, slots: list[Slot], stale: list[Lease], sent_at: float) -> None:
+    def _renewed(self, shard: Shard, slots: list[Slot], stale: list[Lease], sent_at: float) -> None:
         for lease in stale:
             if held := self._holder(lease):
                 held.lose(lease)
         for slot in slots:
-            if self._works_on(channel, slot):
+            if self._works_on(shard, slot):
                 slot.held.deadline = sent_at + slot.held.lease_s
-                self._plan_renewal(channel, slot)
+                self._plan_renewal(shard, slot)
 
-    def _works_on(self, channel: Channel, slot: Slot) -> bool:
-        """Still: meanwhile it may have got a group of another channel, and of this one only in a later trip."""
-        return slot.is_busy and self._channel_of[slot.held.shard] is channel
+    def _works_on(self, shard: Shard, slot: Slot) -> bool:
+        """Still: meanwhile it may have got a group of another shard, and of this one only in a later trip."""
+        return bool(slot.leases) and self._shard(slot) is shard
 
-    def _plan_renewal(self, channel: Channel, slot: Slot) -> None:
-        channel.renewals.pop(slot, None)
-        channel.renewals[slot] = slot.held.deadline - slot.held.lease_s * (RENEW_PART - 1) / RENEW_PART
+    def _plan_renewal(self, shard: Shard, slot: Slot) -> None:
+        shard.renewals.pop(slot, None)
+        shard.renewals[slot] = slot.held.deadline - slot.held.lease_s * (RENEW_PART - 1) / RENEW_PART
 
     def _holder(self, lease: Lease) -> Held | None:
         slot = self._holders.get(lease)
         return slot.held if slot else None
 
-    def _settle_late(self, channel: Channel, now: float) -> None:
-        for slot in _due(channel.late, now):
-            if slot.held.finished_at is not None:
+    def _settle_late(self, shard: Shard, now: float) -> None:
+        for slot in _due(shard.late, now):
+            since = slot.held.running_since
+            if since is not None and now < since + ACK_AFTER_S:  # a later handler, which may be quick as well
+                shard.late[slot] = since + ACK_AFTER_S
+            elif slot.held.finished_at is not None:
                 slot.held.settle()
-        for slot in _due(channel.unbegun, now):
-            if slot.held.current < 0:
+        for slot in _due(shard.unbegun, now):
+            if slot.held.current < len(slot.held.groups) - 1:
+                self._is_deaf = self._is_deaf or slot.held.current < 0
                 slot.held.settle(unbegun=True)
-                self._is_deaf = True
-        if self._ticks(channel):
-            self._ticked_at = now
-            self.all[0].held.settle_late(now)
 
 
 def _due(planned: OrderedDict[Slot, float], now: float) -> Iterator[Slot]:

@@ -108,16 +108,16 @@ class SimSlots:
 
     def network(self, fate: str) -> None:
         """A trip begins, or the one that is out ends: meanwhile slots go on. `fate` is that of one that begins."""
-        slots, (channel,), now = self.slots, self.slots.channels, self.machine.now_s
+        slots, (shard,), now = self.slots, self.slots.shards, self.machine.now_s
         slots.is_ending = self.is_stopping
         self.give(slots.ready(now))
         if self.out is None:
-            trip = slots.trip(channel, now)
+            trip = slots.trip(shard, now)
             if trip is not None:
                 self.out = None if fate == "request lost" else self.results_of(trip), fate != "ok"
             return
         (results, is_lost), self.out = self.out, None
-        self.give(slots.lost(channel, ServerUnavailable("lost")) if is_lost else slots.answered(channel, results, now))
+        self.give(slots.lost(shard, ServerUnavailable("lost")) if is_lost else slots.answered(shard, results, now))
 
     def results_of(self, trip: Trip) -> list[Any]:
         return [self.machine.shard.run(call) for call in trip.calls]

@@ -17,7 +17,7 @@ from sequencer.calls.append import append
 from sequencer.calls.call import Call
 from sequencer.drain.batch import BatchSize
 from sequencer.drain.effects import Flush, SettleAndClaim, Wait
-from sequencer.drain.slots import SLICE_S, SLOW_S, SUSPECTS_AGAIN_S, Answers, Channel, Slot, Slots, Trip
+from sequencer.drain.slots import NOTHING, SLICE_S, SLOW_S, SUSPECTS_AGAIN_S, Answers, Shard, Slot, Slots, Trip
 from sequencer.errors import ServerUnavailable
 from sequencer.settings.options import ClaimLimits
 from sequencer.settings.pace import ACK_AFTER_S, IDLE_S, RELEASE_S
@@ -71,8 +71,8 @@ def test_slots_keep_order_exclusion_and_every_message() -> None:
 
 @pytest.mark.nightly
 def test_a_group_that_is_given_to_two_slots_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def claimed(self: Slots, part: Any, claimed: Any, trip: Any, now: float) -> Any:
-        return give(self, part, replace(claimed, groups=[*claimed.groups, *claimed.groups]), trip, now)
+    def claimed(self: Slots, shard: Any, claimed: Any, trip: Any, now: float) -> Any:
+        return give(self, shard, replace(claimed, groups=[*claimed.groups, *claimed.groups]), trip, now)
 
     give = Slots._claimed
     monkeypatch.setattr(Slots, "_claimed", claimed)
@@ -108,23 +108,26 @@ class Process:
             return [], ready
         return [call.script for call in trip.calls], ready + self.end(trip)
 
+    def hint(self) -> None:
+        self.slots.hinted(self.asked, self.now)
+
     def set_out(self) -> Trip | None:
-        return self.slots.trip(self.channel, self.now)
+        return self.slots.trip(self.asked, self.now)
 
     def end(self, trip: Trip) -> Answers:
         results = [self.at_time(call) for call in trip.calls]
-        return self.slots.answered(self.channel, results, self.now)
+        return self.slots.answered(self.asked, results, self.now)
 
     @property
-    def channel(self) -> Channel:
-        return self.slots.channels[0]
+    def asked(self) -> Shard:
+        return self.slots.shards[0]
 
     @property
     def due_at(self) -> float:
         return self.due_at_time(self.now)
 
     def due_at_time(self, now: float) -> float:
-        return self.slots.due_at(self.channel, now, self.slots.shares(now))
+        return self.slots.due_at(self.asked, now, self.slots.shares(now))
 
 
 def test_one_claim_serves_all_that_ask() -> None:
@@ -139,19 +142,16 @@ def test_one_claim_serves_all_that_ask() -> None:
 def test_who_waits_is_woken_for_a_group_only() -> None:
     one = Process(3)
     one.claims()
-    _, answers = one.trip()
-    assert [answer.groups for _, answer in answers] == [[], [], []]
-    for slot in one.all:
-        one.slots.ask(slot, Wait(5.0, 0, ClaimLimits(1, 4, 9999)))
+    assert one.trip() == (["claim"], [])
     assert one.trip() == ([], [])
     assert one.due_at == one.now + IDLE_S
     one.append("a", "m")
-    one.slots.hint()
+    one.hint()
     scripts, answers = one.trip()
     assert scripts == ["claim"]
     assert [slot for slot, _ in answers] == one.all[:1]
     one.slots.is_ending = True
-    assert one.slots.ready(one.now) == [(slot, None) for slot in one.all[1:]]
+    assert one.slots.ready(one.now) == [(slot, NOTHING) for slot in one.all[1:]]
 
 
 def test_a_hint_that_comes_while_a_claim_is_out_is_not_forgotten() -> None:
@@ -159,13 +159,13 @@ def test_a_hint_that_comes_while_a_claim_is_out_is_not_forgotten() -> None:
     one.claims()
     one.trip()
     one.slots.ask(one.all[0], Wait(5.0, 0, ClaimLimits(1, 4, 9999)))
-    one.slots.hint()
+    one.hint()
     trip = one.set_out()
     assert trip
     results = [one.at_time(call) for call in trip.calls]
     one.append("a", "m")
-    one.slots.hint()
-    assert one.slots.answered(one.channel, results, one.now) == []
+    one.hint()
+    assert one.slots.answered(one.asked, results, one.now) == []
     assert [slot for slot, _ in one.trip()[1]] == one.all
 
 
@@ -182,10 +182,10 @@ def test_what_a_lost_trip_told_is_told_again_before_what_came_meanwhile() -> Non
     assert trip
     finish(second)
     one.claims(second)
-    assert one.slots.lost(one.channel, ServerUnavailable("lost")) == []
+    assert one.slots.lost(one.asked, ServerUnavailable("lost")) == []
     trip = one.set_out()
     assert trip
-    assert [entry.group for entry in trip.parts[0].sending.acks] == ["a", "b"]  # type: ignore[union-attr]
+    assert [entry.group for entry in trip.sending.acks] == ["a", "b"]  # type: ignore[union-attr]
 
 
 def test_a_refusal_is_told_the_slot_that_holds_the_group() -> None:
@@ -272,9 +272,9 @@ def test_nothing_is_claimed_for_slots_that_take_no_answer() -> None:
     one.append("a", "m")
     one.trip()
     one.now += RELEASE_S
-    one.slots.hint()
+    one.hint()
     assert one.trip()[0] == ["ack"], "it is released, and no other slot gets it"
-    assert not one.slots.listens(one.channel)
+    assert not one.slots.listens(one.asked)
     assert one.due_at > one.now
     one.claims(one.all[0])  # it has come to its answer
     assert one.trip()[0] == ["claim"]
@@ -331,7 +331,7 @@ def test_what_is_planned_for_a_slot_ends_with_its_group() -> None:
         one.all[0].held.begin(0)
         finish(one.all[0])
         one.slots.begins(one.all[0])
-    assert [len(planned) for planned in one.channel.planned] == [1, 1, 1]
+    assert [len(planned) for planned in one.asked.planned] == [1, 1, 1]
 
 
 def finish(slot: Slot) -> None:
@@ -344,10 +344,10 @@ def test_a_refusal_by_one_shard_is_told_a_slot_that_claims_from_another() -> Non
     one = slots.new()
 
     def trip() -> None:
-        trip = slots.trip(slots.channels[0], 1000.0)
-        assert trip
-        results = [shards[part.shard.number].run(call) for part in trip.parts for call in part.calls]
-        slots.answered(slots.channels[0], results, 1000.0)
+        trips = [(shard, slots.trip(shard, 1000.0)) for shard in slots.shards]
+        for shard, trip in trips:
+            if trip:
+                slots.answered(shard, [shards[shard.number].run(call) for call in trip.calls], 1000.0)
 
     shards[1].run(append(KEYS, [Item("a", "m", "", b"[1]")]))
     slots.ask(one, SettleAndClaim(1, ClaimLimits(1, 4, 9999)))
@@ -386,13 +386,13 @@ class Apart:
 
     def set_out(self, *shards: int) -> list[list[str]]:
         """The scripts of the trip that sets out for each of these shards; none where there is nothing to ask."""
-        trips = [self.slots.trip(self.slots.channels[shard], self.now) for shard in shards]
+        trips = [self.slots.trip(self.slots.shards[shard], self.now) for shard in shards]
         return [[call.script for call in trip.calls] if trip else [] for trip in trips]
 
     def end(self, shard: int) -> Answers:
-        channel = self.slots.channels[shard]
-        assert channel.out
-        return self.slots.answered(channel, [self.run(shard, call) for call in channel.out.calls], self.now)
+        asked = self.slots.shards[shard]
+        assert asked.out
+        return self.slots.answered(asked, [self.run(shard, call) for call in asked.out.calls], self.now)
 
     def settle_down(self) -> Answers:
         """Trips until nobody wants one."""
@@ -438,7 +438,7 @@ def test_a_shard_that_is_away_is_asked_besides_and_leaves_slots_to_others() -> N
     one.append(1, "g")
     one.ask(one.all[0])
     one.set_out(0)
-    assert one.slots.lost(one.slots.channels[0], ServerUnavailable("away")) == [], "it goes on asking"
+    assert one.slots.lost(one.slots.shards[0], ServerUnavailable("away")) == [], "it goes on asking"
     assert one.set_out(0, 1) == [["claim"], ["claim"]]
     assert [slot.held.shard for slot, _ in one.end(1)] == [1]
 
@@ -465,7 +465,7 @@ def test_a_renewal_that_is_answered_late_says_nothing_of_the_next_group(
 ) -> None:
     """The lease of that counts from its claim, which may have set out before the renewal."""
     if not is_checked:  # a control
-        monkeypatch.setattr(Slots, "_works_on", lambda self, channel, slot: slot.is_busy)
+        monkeypatch.setattr(Slots, "_works_on", lambda self, shard, slot: bool(slot.leases))
     one = Apart(1)
     one.append(0, "a")
     one.append(1, "b")
@@ -504,14 +504,14 @@ def test_a_hint_is_for_its_shard_and_of_use_while_a_slot_is_free() -> None:
     one.ask(one.all[0])
     one.settle_down()
     one.slots.ask(one.all[0], Wait(5.0, 0, ClaimLimits(1, 4, 9999)))
-    first, second = one.slots.channels[:2]
+    first, second = one.slots.shards[:2]
     assert one.slots.listens(second)
     one.append(1, "g")
-    assert one.slots.hinted(second, 0)
+    assert one.slots.hinted(second, one.now)
     assert one.set_out(0, 1, 2) == [[], ["claim"], []]
     one.end(1)
     assert one.slots.listens(first), "also while no slot is free"
-    assert not one.slots.hinted(first, 0), "another consumer may use it"
+    assert not one.slots.hinted(first, one.now), "another consumer may use it"
     assert not one.slots.listens(first), "it is known"
     finish(one.all[0])
     one.ask(one.all[0])
@@ -519,6 +519,17 @@ def test_a_hint_is_for_its_shard_and_of_use_while_a_slot_is_free() -> None:
     one.now += SLICE_S
     one.end(1)
     assert one.set_out(0) == [["claim"]]
+
+
+def test_a_hint_is_kept_for_a_slot_that_no_later_one_takes() -> None:
+    one = Apart(1)
+    one.ask(one.all[0])
+    one.settle_down()
+    first, second = one.slots.shards[:2]
+    assert one.slots.hinted(second, one.now)
+    one.now += 0.001
+    assert not one.slots.hinted(first, one.now), "the only slot is for the earlier one"
+    assert one.set_out(0, 1) == [[], ["claim"]]
 
 
 def test_messages_are_counted_over_all_shards() -> None:
