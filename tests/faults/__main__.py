@@ -5,7 +5,6 @@ Exit status: 0 it passed, 1 something was found, 2 wrong use. What was left out,
 
 from __future__ import annotations
 
-import json
 import logging
 import shlex
 import signal
@@ -25,7 +24,7 @@ from benchmarks.kit import machine
 from sequencer.errors import ConfigurationError, ServerError
 from sequencer.server import EmbeddedServer
 
-from .report import Result, Scale, bound
+from .report import Result, Scale
 
 PARTS = {
     "simulate": "one seeded scheduler in virtual time: the real client and consumer code, and the real scripts",
@@ -57,7 +56,6 @@ def main(
     passage: Annotated[int | None, option("crash: at which passage of it.", min=1)] = None,
     kind: Annotated[str | None, option("crash: kill, stop, 'reply lost' or 'request lost'.")] = None,
     variant: Annotated[str | None, option("crash: default or sequence.")] = None,
-    as_json: Annotated[bool, option("Print JSON.", "--json")] = False,
 ) -> None:
     """Break things on purpose, and judge what came of it. Nothing but the loopback is used."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -74,7 +72,7 @@ def main(
     except (ConfigurationError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         raise typer.Exit(WRONG_USE) from error
-    show(result, scale, as_json)
+    print("\n".join([*lines(result), "; ".join(f"{name}: {value}" for name, value in origin().items())]))
     raise typer.Exit(FOUND if result.problems else FINE)
 
 
@@ -100,15 +98,6 @@ def run_one(name: str, scale: Scale, **options: Any) -> Result:
     return replace(result, seconds=time.monotonic() - began)
 
 
-def show(result: Result, scale: str, as_json: bool) -> None:
-    found = origin()
-    if as_json:
-        print(json.dumps({"scale": scale, "machine": found, "results": [result.as_json()]}))
-        return
-    print("\n".join(lines(result)))
-    print("; ".join(f"{name}: {value}" for name, value in found.items()))
-
-
 def lines(result: Result) -> Iterator[str]:
     """The verdict, then what it rests on."""
     verdict = f"FAILED ({len(result.problems)})" if result.problems else "left out" if result.skipped else "passed"
@@ -119,7 +108,7 @@ def lines(result: Result) -> Iterator[str]:
     if result.messages:
         counts = f"{result.losses:,} lost, {result.order_violations:,} out of order"
         again = f"{result.duplicates:,} handled again, where {result.duplicates_allowed:,} are allowed"
-        most = f"; a rate above 3/N = {bound(result.messages):.1e} is unlikely (95 %)"
+        most = f"; a rate above 3/N = {3 / result.messages:.1e} is unlikely (95 %)"
         yield f"  of {result.messages:,} messages {counts}, {again}{most * (not result.losses)}"
     if result.recovery_s:
         yield f"  recovery p50 / max: {statistics.median(result.recovery_s):.2f} / {max(result.recovery_s):.2f} s"

@@ -7,18 +7,13 @@ or handled again against the number that those faults allow, and how long it too
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..support.judge.judgement import Judgement
 
 Scale = Literal["smoke", "ci", "nightly"]
 """How much: seconds in a test, a part of two minutes in CI, everything."""
-
-
-def bound(trials: int) -> float:
-    """The rule of three: after 0 of n, a rate above 3/n is unlikely (95 % confidence). Infinite for no trials."""
-    return 3 / trials if trials else float("inf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +51,6 @@ class Result:
     @property
     def is_passed(self) -> bool:
         return not self.problems and not self.skipped
-
-    def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "is_passed": self.is_passed, "bound": bound(self.messages or self.runs)}
 
 
 def totals(judged: Iterable[Judgement]) -> dict[str, Any]:

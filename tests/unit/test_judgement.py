@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.load.order_check import Handled, check_history
 from sequencer import Message
 from sequencer.testing import wait_until
 
@@ -316,64 +315,6 @@ def test_a_fault_before_the_message_was_appended_explains_nothing() -> None:
     assert (verdict.overlaps, verdict.tokens_back) == (1, 1)
     verdict = judge([early._replace(until=9.0), *STORED, *newer, *older])
     assert (verdict.overlaps, verdict.tokens_back) == (0, 0)
-
-
-# -- the checker of what handlers saw ------------------------------------------------------------------------------
-
-
-def history(groups: int, length: int) -> list[Handled]:
-    """A clean history: each group's messages one after another, groups interleaved."""
-    return [
-        Handled(f"g{g}", f"{g}-{n}", float(n), 1000 + n, 10 + n, n + g / 100, n + g / 100 + 0.5, "c")
-        for n in range(length)
-        for g in range(groups)
-    ]
-
-
-def expected(records: list[Handled]) -> set[tuple[str, str]]:
-    return {(record.group, record.id) for record in records}
-
-
-@given(st.integers(1, 4), st.integers(1, 6), st.randoms())
-def test_a_clean_history_is_clean_in_whatever_order_it_is_read(groups: int, length: int, chance: random.Random) -> None:
-    records = history(groups, length)
-    wanted = expected(records)
-    chance.shuffle(records)
-    verdict = check_history(wanted, records)
-    assert verdict.is_clean()
-    assert verdict.messages == groups * length
-
-
-@given(st.integers(0, 3), st.integers(0, 3))
-def test_two_messages_out_of_order_are_caught(a: int, b: int) -> None:
-    records = history(1, 4)
-    records[a], records[b] = (
-        records[a]._replace(started=records[b].started, ended=records[b].ended),
-        records[b]._replace(started=records[a].started, ended=records[a].ended),
-    )
-    verdict = check_history(expected(records), records)
-    assert (verdict.order_violations > 0) == (a != b)
-    assert verdict.is_clean() == (a == b)
-
-
-def test_a_loss_an_invention_and_a_duplicate_are_caught() -> None:
-    records = history(2, 3)
-    wanted = expected(records)
-    assert check_history(wanted, records[1:]).losses == 1
-    assert check_history(wanted - {("g0", "0-0")}, records).inventions == 1
-    again = [*records, records[0]._replace(token=99, started=100, ended=101)]
-    verdict = check_history(wanted, again)
-    assert (verdict.duplicates, verdict.order_violations) == (1, 0)
-    assert not verdict.is_clean()
-    assert verdict.is_clean(allowed_duplicates=1)
-
-
-def test_two_handlers_at_once_and_a_token_that_goes_back_are_caught() -> None:
-    first, second, third = history(1, 3)
-    wanted = expected([first, second, third])
-    early = second._replace(started=first.ended - 0.1)
-    assert check_history(wanted, [first, early, third]).overlaps == 1
-    assert check_history(wanted, [first, second, third._replace(token=1)]).order_violations == 1
 
 
 def test_wait_until_returns_what_it_waited_for_and_fails_with_the_last_value() -> None:
