@@ -33,6 +33,8 @@ log = logging.getLogger("sequencer")
 class QueueGone(SequencerError):
     """The queue that this client watched was deleted; what has its name now is another one."""
 
+    code = "queue_gone"
+
 
 class Reachable(NamedTuple):
     shards: list[ShardKeys]

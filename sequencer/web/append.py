@@ -36,12 +36,12 @@ from ..values.views import as_json
 from .sampler import client_of, sampler_of
 
 MOST_BYTES = 8 * 1024 * 1024
-REFUSALS: Sequence[tuple[type[SequencerError], int, int | None]] = (
+REFUSALS: Sequence[tuple[Any, int, int | None]] = (
     (InvalidMessage, 422, None),
-    (IdConflict, 409, None),
-    (LateMessage, 409, None),
+    ((IdConflict, LateMessage), 409, None),
     (QueueFull, 503, 10),
     (OutcomeUnknown, 504, 1),
+    (QueueGone, 503, 1),
     (ServerUnavailable, 503, 5),
     (ServerError, 503, None),
     (ConfigurationError, 400, None),
@@ -54,15 +54,14 @@ async def append(request: Request) -> Response:
     """202 with what `append` or `append_many` returns; else the refusal: code, text and fields."""
     try:
         return _answer(202, await run_in_threadpool(_append, request, await body_of(request, MOST_BYTES)))
-    except QueueGone as error:  # or the server lost all, and a consumer brings it back
-        sampler_of(request).clients.forget()
-        return _answer(503, {"code": "queue_gone", "text": str(error)}, retry_s=1)
     except HTTPException as error:
         return _answer(error.status_code, {"code": "queue_unknown", "text": error.detail})
     except SequencerError as error:
+        if isinstance(error, QueueGone):  # or the server lost all, and a consumer brings it back
+            sampler_of(request).clients.forget()
         cause = error.refused[0].error if isinstance(error, BatchRefused) else error
         status, retry_s = next((status, retry_s) for kind, status, retry_s in REFUSALS if isinstance(cause, kind))
-        return _answer(status, _refusal(error), retry_s=retry_s)
+        return _answer(status, _refusal(error), retry_s)
 
 
 async def body_of(request: Request, most: int) -> bytes:
@@ -99,7 +98,7 @@ def _refusal(error: SequencerError) -> dict[str, Any]:
     return found | {"fields": dict(error.fields)}
 
 
-def _answer(status: int, value: Any, *, retry_s: int | None = None) -> Response:
+def _answer(status: int, value: Any, retry_s: int | None = None) -> Response:
     headers = {} if retry_s is None else {"retry-after": str(retry_s)}
     return Response(orjson.dumps(value, default=str), status, headers, "application/json")
 

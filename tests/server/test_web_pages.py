@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import re
+from collections import Counter
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Any
@@ -32,21 +33,13 @@ from tests.support.handling import Make, fail
 from tests.support.proxy.fault_proxy import FaultProxy
 from tests.support.said import dump
 
-ODD = (
-    '<script>alert(1)</script><img src=x onerror="alert(1)">',
-    """"'><b onmouseover='alert(1)'>""",
-    "\u202egnp.exe\u2066",
-    "  two  spaces ",
-    "{{ 7777 * 7777 }} & 漢字 🎉 %2F ? # ;",
-    "a\x00b\r\nc\x1b[2J\x85",
-)
-PAGES = (
-    *("/", "/q/jobs/", "/q/jobs/groups", "/q/jobs/dead", "/q/jobs/dead?error=KeyError", "/q/jobs/history"),
-    *(f"/q/jobs/groups?state={state}" for state in ("due", "leased", "waiting", "paused", "parked")),
-    *(f"/q/jobs/group?g={group}" for group in ("a&g=1", "later", "due", "nobody")),
-    *(f"/q/jobs/message?g={group}&g=1&id={group}1" for group in "acde"),
-    *(f"/q/jobs/many?do={change}" for change in ("resume", "skip", "redrive", "purge", "resume&error=KeyError")),
-    *("/q/jobs/history?g=e&g=1&outcome=finished", "/find", "/find?q=x", "/metrics", "/live", "/ready"),
+ODD = "".join(
+    (
+        '<script>alert(1)</script><img src=x onerror="alert(1)">',
+        """"'><b onmouseover='alert(1)'>""",
+        "\u202egnp.exe\u2066  two  spaces {{ 7777 * 7777 }}",
+        "& 漢字 🎉 %2F ? # ;a\x00b\r\nc\x1b[2J\x85",
+    )
 )
 
 
@@ -75,15 +68,16 @@ class Read(HTMLParser):
 
 @pytest.fixture
 def scene(make: Make) -> Sequencer:
-    """Two parked groups, a dead letter, one that was skipped, a delayed and a due message; one that was handled."""
+    """Three parked groups, a dead letter, one that was skipped, a delayed and a due message; one that was handled."""
     seq = make(max_attempts=1, history_window="1h", history_bodies=True)
 
     def handle(message: Message) -> None:
         if message.body["is_bad"]:
-            raise KeyError("amount")
+            raise ValueError(ODD) if ODD in message.group else KeyError("amount")
 
-    for group in "abcde":
-        seq.append({"is_bad": group != "e", "secret": "geheim"}, group=(group, 1), id=f"{group}1")
+    for group in (*((name, 1) for name in "abcde"), (ODD, ODD)):
+        id = group[0] if group[0] == ODD else f"{group[0]}1"
+        seq.append({"is_bad": group[0] != "e", "secret": f"geheim {ODD}"}, group=group, id=id, headers={"h": ODD})
     seq.consume(handle, until_empty=True)
     seq.skip(("c", 1), dead_letter=True)
     seq.skip(("d", 1))
@@ -92,56 +86,47 @@ def scene(make: Make) -> Sequencer:
     return seq
 
 
-@pytest.mark.parametrize("role", ["operate", "look"])
-def test_each_page_answers_asks_for_nothing_else_and_changes_no_key(scene: Sequencer, link: Link, role: str) -> None:
-    http, before = browse(scene, role), dump(link)
-    for path in PAGES:
-        answer = http.get(path)
-        page = Read(answer.text)
+def crawled(http: TestClient, *paths: str) -> Iterator[tuple[str, str]]:
+    """These pages and all to which they lead, as paths and texts."""
+    seen, todo = set[str](), [*paths]
+    while todo:
+        seen.add(path := todo.pop())
+        answer = http.get(path, follow_redirects=True)
         assert (path, answer.status_code) == (path, 200)
+        yield path, answer.text
+        todo += {one for one in Read(answer.text).links if one and one[0] != "#"} - {*seen, *todo}
+
+
+@pytest.mark.parametrize("role", ["operate", "look"])
+def test_each_page_answers_shows_texts_as_texts_and_changes_no_key(scene: Sequencer, link: Link, role: str) -> None:
+    before, seen = dump(link), Counter[str]()
+    for path, text in crawled(browse(scene, role), "/", "/find?q=x", "/metrics", "/live", "/ready"):
+        seen[urlsplit(path).path] += 1
+        page = Read(text)
         assert not [name for name in page.names if name.startswith("on") or name == "style"], path
         assert all(one.startswith("/static/") for one in page.sources), path
-        assert all(urlsplit(one).netloc == "" for one in page.links), path
+        assert not CONTROL.search(text.replace("\n", "")), path
+        assert "60481729" not in page.text, "nothing is evaluated"
         assert bool(page.actions) <= (role == "operate"), path
         assert ("geheim" in page.text) <= (role == "operate"), path
+        for one in page.links + page.actions:
+            asked = parse_qs(urlsplit(one).query, keep_blank_values=True)
+            assert urlsplit(one).netloc == "", path
+            assert ODD not in "".join(asked.get("g", [])) or asked["g"] == [ODD, ODD], "a name is the same on its way"
     assert dump(link) == before
     assert "geheim" in browse(scene, "look", shows_bodies=True).get("/q/jobs/group?g=a&g=1").text
+    names = {f"/q/jobs/{name}" for name in ("", "groups", "dead", "history", "group", "message")}
+    assert names | ({"/q/jobs/many"} if role == "operate" else set()) <= {*seen}
 
 
 def test_what_stands_still_is_shown_by_error_with_one_example(scene: Sequencer) -> None:
     page = Read(browse(scene).get("/q/jobs/").text)
-    assert "2 parked, 1 due, 1 waiting" in page.text
+    assert "3 parked, 1 due, 1 waiting" in page.text
     assert rates([Rates(0, 0, 0), Rates(2, 4, 2)], 100, 10).count("polyline") == 2
     assert scene.explain(("a", 1)).sentence in page.text
-    (retry,) = [one for one in page.actions if "/resume" in one]
-    assert parse_qs(urlsplit(retry).query) == {"g": ["a", "1"], "id": ["a1"]}
+    retry = [parse_qs(urlsplit(one).query) for one in page.actions if "/resume" in one]
+    assert (len(retry), retry[0]) == (2, {"g": ["a", "1"], "id": ["a1"]}), "one of each error"
     assert "/q/jobs/many?do=resume&error=KeyError" in page.links
-
-
-@pytest.mark.parametrize("odd", ODD)
-def test_texts_of_others_are_texts(make: Make, odd: str) -> None:
-    seq, seen, todo = make(max_attempts=1), list[str](), ["/q/jobs/", "/q/jobs/groups?state=parked"]
-    seq.append({odd: odd}, group=(odd, odd), id=odd, headers={"h": "v"})
-
-    def handle(_: Message) -> None:
-        raise ValueError(odd)
-
-    seq.consume(handle, until_empty=True)
-    http = browse(seq)
-    while todo and len(seen) < 30:
-        seen.append(todo.pop())
-        answer = http.get(seen[-1])
-        page = Read(answer.text)
-        assert answer.status_code == 200, seen[-1]
-        assert all(one.startswith("/static/") for one in page.sources), seen[-1]
-        assert not CONTROL.search(answer.text.replace("\n", "")), seen[-1]
-        assert "60481729" not in page.text, "nothing is evaluated"
-        for one in page.actions + page.links:
-            asked = parse_qs(urlsplit(one).query, keep_blank_values=True)
-            assert asked.get("g", [odd, odd]) + asked.get("id", [odd]) == [odd] * 3, "a name is the same on its way"
-        new = [one for one in page.links if re.search("/(group|message|dead|many)[?]", one)]
-        todo += [one for one in dict.fromkeys(new) if one not in seen and one not in todo]
-    assert sum("/group?" in one for one in seen) == sum("/message?" in one for one in seen) == 1
 
 
 def test_what_is_not_there(scene: Sequencer, make: Make, link: Link) -> None:
@@ -171,7 +156,7 @@ def test_many_tabs_ask_the_server_no_more_than_one(
         now[0] += after_s
         asked = commands_of(link, lambda: [sampler.overview() for _ in range(10)]).total()
         assert 5 < asked < 100 if is_asked else asked == 0
-    assert [one.info and one.info.backlog for one in sampler.overview().queues] == [4]
+    assert [one.info and one.info.backlog for one in sampler.overview().queues] == [5]
     sampler.changed()
     assert commands_of(link, sampler.overview).total() > 5, "whoever changed something sees it at once"
     browser, path = browse(scene), "/q/jobs/group?g=a%26g%3D1"
@@ -203,7 +188,7 @@ def test_while_the_server_is_away_the_last_numbers_stay(scene: Sequencer, proxy:
     assert (http.get("/metrics").status_code, http.get("/live").text, http.get("/ready").text) == (401, "ok\n", "ok\n")
     http.headers["authorization"] = f"Bearer {'o' * 24}"
     assert http.get("/q/jobs/").status_code == 200
-    assert 'queue="jobs"} 4.0' in http.get("/metrics").text
+    assert 'queue="jobs"} 5.0' in http.get("/metrics").text
     proxy.close()
     http.app.state.sampler.changed()  # type: ignore[attr-defined]
     answers = [http.get(path) for path in ("/", "/q/jobs/", "/q/jobs/groups", "/live", "/ready", "/metrics")]
