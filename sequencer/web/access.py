@@ -73,9 +73,9 @@ class Token:
         role = _fitting(self._tokens, request.query_params.get("token", ""))
         if role not in self._cookies:
             return None
-        query = "&".join(one for one in request.url.query.split("&") if not one.startswith("token="))
+        url = request.url.remove_query_params("token")
         # One slash: an address that begins with two would be another host's.
-        answer = RedirectResponse(f"/{request.url.path.lstrip('/')}{'?' if query else ''}{query}", 303)
+        answer = RedirectResponse(f"/{url.path.lstrip('/')}?{url.query}".rstrip("?"), 303)
         answer.set_cookie(
             _cookie_name(request),
             self._cookies[role].decode(),
