@@ -75,9 +75,9 @@ def scene(make: Make) -> Sequencer:
         if message.body["is_bad"]:
             raise ValueError(ODD) if ODD in message.group else KeyError("amount")
 
-    for group in (*((name, 1) for name in "abcde"), (ODD, ODD)):
-        id = group[0] if group[0] == ODD else f"{group[0]}1"
-        seq.append({"is_bad": group[0] != "e", "secret": f"geheim {ODD}"}, group=group, id=id, headers={"h": ODD})
+    for name in (*"abcde", ODD):
+        group, id = ((ODD, ODD), ODD) if name == ODD else ((name, "1"), f"{name}1")
+        seq.append({"is_bad": name != "e", "secret": f"geheim {ODD}"}, group=group, id=id, headers={"h": ODD})
     seq.consume(handle, until_empty=True)
     seq.skip(("c", 1), dead_letter=True)
     seq.skip(("d", 1))
