@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 from .. import calls
 from ..calls.net_protocol import Reader
 from ..doctor.leases import NO_CONSUMERS_S, find_no_consumers
-from ..errors import ServerNotUsable
 from ..settings.policy import Policy
 from ..store.group import decode_group, encode_group
 from ..store.item import Group
 from ..store.keys import ShardKeys
-from ..store.record import id_of, number_of, owner_of, readable_message
+from ..store.record import id_of, readable_message
 from ..store.replies import Reading, micros, pairs, text, texts
 from ..store.watermark import late_below
 from ..texts.explanations import Explanation
@@ -78,8 +77,7 @@ async def explain(session: Session, group: Group) -> Explanation:
     if nobody := await no_consumers(session):
         found = replace(found, reason="no consumers", moves_in_s=None)
         return _with_fields(found, **asdict(nobody) | {"waits_s": waits_s})
-    longest = await _held_longest(session)
-    return _with_fields(found, longest=longest) if longest else found
+    return found
 
 
 def _with_fields(found: Explanation, **more: Any) -> Explanation:
@@ -96,24 +94,6 @@ async def no_consumers(session: Session) -> NoConsumers | None:
     async with session.net.alone() as alone:
         with Reading(session.net.name):
             return await find_no_consumers(alone, shards, options.namespace, options.queue)
-
-
-async def _held_longest(session: Session) -> dict[str, Any] | None:
-    """What consumers have in progress longest, of all shards, as they serve them all. None where that is shorter than
-    NO_CONSUMERS_S, as they are only busy, or the user may not read leases. Raises ServerError.
-    """
-    net, held = session.net, dict[bytes, Held]()
-    now = await now_of(net)
-    for keys in (await session.reachable()).shards:
-        try:
-            held |= await held_leases(net, keys, await leases_of(net, keys), now)
-        except ServerNotUsable:
-            return None
-    group, (lease, _) = min(held.items(), key=lambda one: number_of(one[1].lease), default=(b"", Held(b"", 0.0)))
-    held_s = (now - number_of(lease)) / 1e6
-    if not lease or held_s < NO_CONSUMERS_S:
-        return None
-    return {"held_s": held_s, "group": decode_group(text(group)), "owner": owner_of(lease)}
 
 
 async def policy(session: Session) -> Policy:

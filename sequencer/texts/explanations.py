@@ -52,8 +52,7 @@ class Explanation:
 
     @property
     def _known(self) -> Fields:
-        other = self.fields.get("longest", {}).get("group", ())
-        return {**self.fields, "group": self.group, "head": self.head_id, "other": other}
+        return {**self.fields, "group": self.group, "head": self.head_id}
 
     @property
     def commands(self) -> dict[str, str]:
@@ -90,11 +89,7 @@ def _due(fields: Fields) -> str:
         return "is deferred until {until:moment} by a rule that no longer holds"
     if fields.get("expired_owner"):
         return "is due: the lease of {expired_owner} expired {waits_s:.1f} s ago; it waits for a consumer"
-    text = "has been due for {waits_s:.1f} s and waits for a free consumer"
-    if "longest" not in fields:
-        return text
-    longest = "group {longest[group]}, for {longest[held_s]:.1f} s, in {longest[owner]}"
-    return f"{text}; longest in progress: {longest}"
+    return "has been due for {waits_s:.1f} s and waits for a free consumer"
 
 
 def _backoff(fields: Fields) -> str:
@@ -155,9 +150,7 @@ def _due_commands(fields: Fields) -> Mapping[str, str]:
         return {"retry": "sequencer resume QUEUE GROUP"}
     if fields.get("is_droppable"):
         return _DROP
-    if "longest" in fields:
-        return {"inspect": "sequencer explain QUEUE OTHER"}
-    return {"inspect": "sequencer info QUEUE"}
+    return {"inspect": "sequencer consumers QUEUE"}
 
 
 def _dropping(fields: Fields) -> Mapping[str, str]:
