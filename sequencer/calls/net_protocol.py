@@ -84,8 +84,10 @@ class Net(Reader, Protocol):
 class Alone(Reader, Protocol):
     """One connection. Nothing is repeated on it: what it may hold (a WATCH) goes with it."""
 
-    async def answers(self, commands: Sequence[Command]) -> list[Any]:
-        """As `read`, but the server's errors stand among the answers, as errors of ours."""
+    async def answers(self, commands: Sequence[Command], *, within_s: float = ...) -> list[Any]:
+        """As `read`, but the server's errors stand among the answers, as errors of ours. `within_s`: how long what is
+        on its way to another node is waited for.
+        """
         ...
 
     async def nodes(self) -> Sequence[Alone]:

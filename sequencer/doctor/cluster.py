@@ -23,6 +23,8 @@ MAX_APART_S = 0.5
 
 SAID_OF_NODES = "cluster", "no replicas", "server clock"
 """Of a node no news, or said in other words."""
+MOVE_S = 0.5
+"""How long a hash slot that is on its way is waited for, before its shard counts as one that does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,5 +127,6 @@ async def unanswered(alone: Alone, shards: Sequence[ShardKeys]) -> dict[int, Ser
     """By their numbers, the shards that do not answer now. One whose hash slot is on its way does not: half of it may
     be elsewhere.
     """
-    answers = await alone.answers([("EXISTS", keys.schedule, guard_key(keys.schedule)) for keys in shards])
+    asked = [("EXISTS", keys.schedule, guard_key(keys.schedule)) for keys in shards]
+    answers = await alone.answers(asked, within_s=MOVE_S)
     return {number: one for number, one in enumerate(answers) if isinstance(one, ServerUnavailable)}

@@ -196,8 +196,8 @@ def admin_command(link: Link, key: str = "") -> str:
     cluster it names the node that has the key.
     """
     cluster = link.endpoint.cluster
-    place = cluster and (cluster.map.owner(("GET", key)) or cluster.map.places()[0])
-    made = cluster.make(place) if cluster else link.connection()
+    places = [cluster.map.owner(("GET", key)), *cluster.map.places()] if cluster else []
+    made = cluster.make(next(filter(None, places))) if cluster else link.connection()
     words = ["redis-cli" if which("redis-cli") else "valkey-cli", *(["--tls"] if hasattr(made, "ca_certs") else [])]
     words += ["-c"] if cluster else []
     given = {option: getattr(made, name, None) for name, option in _OPTIONS.items()}

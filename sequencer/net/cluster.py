@@ -13,7 +13,6 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,19 +20,17 @@ import redis
 
 from ..calls.net_protocol import Command
 from ..errors import SequencerError, ServerNotUsable
-from .refusals import BROKEN, NOT_HERE, NodeAway, NotHere, translate
+from .refusals import BROKEN, NOT_HERE, SILENT, NodeAway, NotHere, translate
 from .slots import Place, SlotMap, by_node, guarded
 
 MARK = "+cluster"
-READ_MAP_S = 1.0
-"""How long one node may take to answer with the map before the next one is asked."""
+CONNECT_S = 0.75
+"""How long each step of a connect to a node may take, and to ask it for the map; once nodes are away, all together."""
+AWAY_S = CONNECT_S
+"""How long a node that could not be reached is not asked again: then a call finds each of them away once at most."""
 _URL = re.compile(r"(\w+)\+cluster://([^/?#]*@)?([^/?#@\s]+)(?:/0?)?(?:\?([^?#@]*))?")
-AWAY_S = 0.5
-"""How long a node that could not be reached is not asked again: one that is frozen takes the whole time limit of each
-question.
-"""
-Node = Any
-"""A connection of the driver to one node."""
+LATE_S = 0.1
+"""How long an answer may have been on its way before the time for it is measured."""
 
 
 def parse_cluster_url(url: str) -> tuple[list[Place], str, str]:
@@ -52,41 +49,58 @@ def parse_cluster_url(url: str) -> tuple[list[Place], str, str]:
 
 
 class Cluster:
-    """What connections to one cluster share: the map. Connected only while it is read, so threads and forks may
-    share it.
+    """What connections to one cluster share: the map, and who is away. Connected only while the map is read, so threads
+    and forks may share it.
     """
 
-    make: Callable[..., Node]
-    """Makes a connection to a node; is set before one is needed."""
+    make: Callable[[Place], Any]
+    """Makes a connection of the driver to a node; is set before one is needed."""
 
-    def __init__(self, seeds: Sequence[Place], name: str, away_s: float = AWAY_S) -> None:
-        self.map, self.name, self.timeout_s, self._away_s = SlotMap(seeds), name, READ_MAP_S, away_s
-        self._away: dict[Place, tuple[float, Exception]] = {}
+    def __init__(self, seeds: Sequence[Place], name: str) -> None:
+        self.map, self.name = SlotMap(seeds), name
+        self._failed: dict[Place, tuple[float, Exception | None]] = {}
+        """When a node last failed to serve, until it answers; with what, if it could not be reached."""
+
+    @property
+    def connect_s(self) -> float:
+        return CONNECT_S / (1 + len(self._failed))
+
+    def places(self) -> list[Place]:
+        """All that may know the map: first those that did not fail, then those that failed longest ago."""
+        return sorted(self.map.places(), key=lambda one: self._failed.get(one, (0.0, None))[0])
 
     def refresh(self) -> None:
         """Read the map, if it is stale. Raises SequencerError where no node answers, and it never was read."""
         if not self.map.is_stale:
             return
         self.map.is_stale = False  # first: other threads go on with the one that is there
-        failures, began = list[SequencerError](), time.monotonic()
-        for place in self.map.places():
+        failures, until = list[SequencerError](), time.monotonic() + CONNECT_S
+        for place in self.places():
             try:
-                self._read(place)
+                self._read_map(place)
                 return
             except (redis.RedisError, OSError, UnicodeError, ValueError, TypeError) as error:
-                self.away(place, error, is_sent=False)
-                failures.append(translate(error, f"{named(place)} of {self.name}"))
-            if self.map.primaries and time.monotonic() - began >= self.timeout_s:
+                failures.append(translate(self.away(place, error), self.name))
+            if self.map.primaries and time.monotonic() >= until:
                 break
         self.map.is_stale = True
         if not self.map.primaries:
             raise next((one for one in failures if isinstance(one, ServerNotUsable)), failures[0])
 
+    def _read_map(self, place: Place) -> None:
+        node = self.connected(place)
+        try:
+            node.send_command("CLUSTER", "SLOTS", check_health=False)
+            if not node.can_read(self.connect_s):
+                raise redis.TimeoutError(SILENT)
+            self.map.read(node.read_response(), place)
+            self._failed = {one: failed for one, failed in self._failed.items() if one in self.map.primaries}
+        finally:
+            node.disconnect()
+
     def noted(self, place: Place, answer: Any) -> Any:
         """A node's answer; NotHere where it did not carry out what it was asked."""
-        self.map.answered(place)
-        if self._away:
-            self._away.pop(place, None)
+        self.answered(place)
         if isinstance(answer, redis.ResponseError) and BROKEN in str(answer):
             return NodeAway(answer, named(place), is_sent=False)  # in a way: it carries out nothing of ours
         if not isinstance(answer, NOT_HERE):
@@ -94,46 +108,51 @@ class Cluster:
         if isinstance(answer, redis.exceptions.MovedError):
             self.map.learn(answer, place)
         elif not isinstance(answer, redis.exceptions.AskError | redis.exceptions.TryAgainError):
-            self.map.failed(place, time.monotonic())
+            self._failed[place], self.map.is_stale = (time.monotonic(), None), True
         return NotHere(answer, named(place))
 
-    def away(self, place: Place, error: Exception, *, is_sent: bool) -> NodeAway:
-        now = time.monotonic()
-        self.map.failed(place, now)
-        is_lost = is_sent and not isinstance(error, redis.TimeoutError)  # a connection of several, perhaps
-        if not (is_lost or place in self._away or isinstance(error, redis.ResponseError)):
-            self._away[place] = now, error
+    def away(self, place: Place, error: Exception, *, is_sent: bool = False) -> NodeAway:
+        self.map.is_stale = True
+        if error is not self._failed.get(place, (0.0, None))[1]:  # it was asked again
+            is_lost = is_sent and not isinstance(error, redis.TimeoutError)  # a connection of several, perhaps
+            is_reached = is_lost or isinstance(error, redis.ResponseError | ValueError | TypeError)
+            self._failed[place] = time.monotonic(), None if is_reached else error
         return NodeAway(error, named(place), is_sent=is_sent)
+
+    def answered(self, place: Place) -> None:
+        if self._failed:
+            self._failed.pop(place, None)
+
+    def is_away(self, place: Place) -> bool:
+        """Whether it could not be reached, and is to prove by a connect that it can, which takes less time."""
+        return bool(self._failed) and self._failed.get(place, (0.0, None))[1] is not None
 
     def check(self, place: Place) -> None:
         """Raises what a node failed with a moment ago."""
-        began, error = self._away.get(place, (0.0, None))
-        if error and time.monotonic() - began < self._away_s:
+        at, error = self._failed.get(place, (0.0, None))
+        if error and time.monotonic() - at < AWAY_S:
             raise error
-        self._away.pop(place, None)
 
-    def connected(self, place: Place) -> Node:
-        """A connection to that node, past all routing. One that is frozen connects, and says nothing."""
-        try:
-            self.check(place)
-            node = self.make(place)
-            node.connect()
-            node.send_command("PING", check_health=False)
-            with suppress(redis.ResponseError):
-                node.read_response()
-        except (redis.RedisError, OSError) as error:
-            self.away(place, error, is_sent=False)
-            raise
+    def connected(self, place: Place) -> Any:
+        """A connection to that node, past all routing."""
+        self.check(place)
+        node = self.make(place)
+        connect(node, self.connect_s)
         return node
 
-    def _read(self, place: Place) -> None:
-        node = self.make(place, socket_timeout=READ_MAP_S, socket_connect_timeout=READ_MAP_S)
-        try:
-            node.connect()
-            node.send_command("CLUSTER", "SLOTS", check_health=False)
-            self.map.read(node.read_response(), place)
-        finally:
-            node.disconnect()
+
+def connect(node: Any, within_s: float) -> None:
+    """Connect, each step within that time: a node that is frozen accepts connections, and is silent then."""
+    reply_s = node.socket_timeout
+
+    def greet(_: Any) -> None:
+        node.socket_timeout = reply_s  # what parsers go by from then on
+        node.on_connect()
+        node._sock.settimeout(reply_s)
+
+    node.socket_timeout = node.socket_connect_timeout = min(within_s, reply_s)
+    node.redis_connect_func = greet
+    node.connect()
 
 
 def least(answers: Sequence[Any]) -> Any:
@@ -146,14 +165,57 @@ def named(place: Place) -> str:
     return f"{place[0]}:{place[1]}"
 
 
+class Node:
+    """A connection to one node. What it failed with is the answer to all that was asked on it, and not read yet."""
+
+    def __init__(self, cluster: Cluster, place: Place) -> None:
+        self.place, self.driver, self.is_connected = place, cluster.make(place), False
+        self.failure: NodeAway | None = None
+        self._cluster, self._sent_at = cluster, 0.0
+
+    def send(self, packed: Any) -> None:
+        try:
+            self._cluster.check(self.place)
+            if not self.is_connected:
+                connect(self.driver, self._cluster.connect_s)
+                self.is_connected = True
+                self._cluster.answered(self.place)
+        except (SequencerError, redis.RedisError, OSError, UnicodeError) as error:
+            self._fail(error, is_sent=False)
+            return
+        try:
+            self._sent_at = time.monotonic()
+            self.driver.send_packed_command(packed, check_health=False)
+        except (redis.RedisError, OSError) as error:
+            self._fail(error, is_sent=True)
+
+    def read(self) -> Any:
+        if self.failure:
+            return self.failure
+        try:
+            waited_s = time.monotonic() - self._sent_at  # for other nodes, which were asked at the same time
+            if waited_s > LATE_S and not self.driver.can_read(max(0.0, self.driver.socket_timeout - waited_s)):
+                raise redis.TimeoutError(SILENT)
+            answer = self.driver.read_response()
+        except redis.ResponseError as error:
+            answer = error
+        except (redis.RedisError, OSError) as error:
+            return self._fail(error, is_sent=True)
+        return self._cluster.noted(self.place, answer)
+
+    def _fail(self, error: Exception, *, is_sent: bool) -> NodeAway:
+        self.driver.disconnect()
+        self.failure = self._cluster.away(self.place, error, is_sent=is_sent)
+        return self.failure
+
+
 class ClusterConnection:
     """What is used of a driver's connection. Nothing connects to a node before it is sent something."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster, self._map = cluster, cluster.map
         self._nodes: dict[Place, Node] = {}
-        self._fresh = set[Place]()  # nodes that are not connected yet
-        self._unread: deque[list[tuple[Place, Node]]] = deque()  # where each answer will come from, WAIT's from several
+        self._unread: deque[list[Node]] = deque()  # where each answer will come from, WAIT's from several
         self._near: Place | None = None  # the node that answered last
         self._pinned: Place | None = None  # the node on which a MULTI is open
 
@@ -166,14 +228,15 @@ class ClusterConnection:
         self._unread.clear()
         self._near = self._pinned = None
         for node in nodes:
-            node.disconnect()
+            node.driver.disconnect()
 
     def send_command(self, *words: Any, **_: Any) -> None:
         """By a short way where there is nothing to decide: a tenth less time for an append."""
         place = None if self._map.is_stale or self._pinned else self._map.owner(words)
-        if place in self._nodes:
-            packed = self._nodes[place].pack_command(*guarded(words))
-            self._unread.append([(place, self._sent(place, packed))])
+        if place:
+            node = self._node(place)
+            node.send(node.driver.pack_command(*guarded(words)))
+            self._unread.append([node])
         else:
             self.send_packed_command([words])
 
@@ -186,79 +249,48 @@ class ClusterConnection:
         """
         if self._pinned is None:
             self._cluster.refresh()
-        routed, pinned = self._map.route(commands, self._near, self._pinned)
-        found = by_node(commands, routed)
-        packed = {one: self._node(one).pack_commands([guarded(commands[i]) for i in found[one]]) for one in found}
-        self._pinned = pinned
-        sources: list[list[tuple[Place, Node]]] = [[] for _ in commands]
-        for place, numbers in found.items():
-            node = self._sent(place, packed[place])
+        routed, pinned = self._map.route(commands, self._near or self._cluster.places()[0], self._pinned)
+        sources: list[list[Node]] = [[] for _ in commands]
+        packed = dict[Node, Any]()
+        for place, numbers in by_node(commands, routed).items():
+            node = self._node(place)
+            packed[node] = node.driver.pack_commands([guarded(commands[i]) for i in numbers])
             for i in numbers:
-                sources[i].append((place, node))
+                sources[i].append(node)
+        self._pinned = pinned
+        for node in sorted(packed, key=lambda one: not one.is_connected):  # others must not wait for a connect
+            node.send(packed[node])
         self._unread += sources
 
     def _node(self, place: Place) -> Node:
-        if place not in self._nodes:
-            self._nodes[place] = self._cluster.make(place)
-            self._fresh.add(place)
-        return self._nodes[place]
-
-    def _sent(self, place: Place, packed: Any) -> Node:
-        """The node's connection; NodeAway where that failed."""
-        node, is_sent = self._nodes[place], False
-        try:
-            self._cluster.check(place)
-            if place in self._fresh:
-                node.connect()
-                self._fresh.discard(place)
-            is_sent = True
-            node.send_packed_command(packed, check_health=False)
-        except (SequencerError, redis.RedisError, OSError, UnicodeError) as error:
-            return self._lost(place, error, is_sent=is_sent)
+        node = self._nodes.get(place)
+        if node is None or node.failure or self._cluster.is_away(place):
+            node = self._nodes[place] = Node(self._cluster, place)
         return node
-
-    def _lost(self, place: Place, error: Exception, *, is_sent: bool) -> NodeAway:
-        if node := self._nodes.pop(place, None):
-            node.disconnect()
-        self._near = None if self._near == place else self._near
-        away = self._cluster.away(place, error, is_sent=is_sent)
-        # What is still to come on that connection is lost with it.
-        self._unread = deque([[(at, away if one is node else one) for at, one in some] for some in self._unread])
-        return away
 
     def read_response(self, *_: Any, **__: Any) -> Any:
         if not self._unread:
             raise redis.ConnectionError
-        answer = least([self._read(*source) for source in self._unread.popleft()])
+        nodes = self._unread.popleft()
+        answer = least([one.read() for one in nodes])
+        self._near = None if nodes[0].failure else nodes[0].place
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    def _read(self, place: Place, node: Node) -> Any:
-        if isinstance(node, NodeAway):
-            return node
-        try:
-            answer = node.read_response()
-        except redis.ResponseError as error:
-            answer = error
-        except (redis.RedisError, OSError) as error:
-            return self._lost(place, error, is_sent=True)
-        self._near = place
-        return self._cluster.noted(place, answer)
-
     def can_read(self, timeout: float = 0) -> bool:
         """Whether the next answer is there; while none is awaited, whether a node has closed its connection."""
         if self._unread:
-            return any(isinstance(one, NodeAway) or one.can_read(timeout) for _, one in self._unread[0][:1])
-        return any(one.can_read(0) for one in self._nodes.values())
+            return any(one.failure or one.driver.can_read(timeout) for one in self._unread[0][:1])
+        return any(one.driver.can_read(0) for one in self._nodes.values() if one.is_connected and not one.failure)
 
-    def primaries(self) -> list[tuple[str, Node]]:
+    def primaries(self) -> list[tuple[str, Any]]:
         """Name and connection of each primary, for what is asked of nodes, not of keys. Raises SequencerError."""
         self._map.is_stale = True  # one that is new may be unknown
         self._cluster.refresh()
-        for place in self._map.primaries:
-            try:
-                self._node(place).connect()
-            except (redis.RedisError, OSError, UnicodeError) as error:
-                raise translate(self._lost(place, error, is_sent=False), self._cluster.name) from error
-        return [(f"{named(place)} of {self._cluster.name}", self._nodes[place]) for place in self._map.primaries]
+        nodes = [*map(self._node, self._map.primaries)]
+        for node in nodes:
+            node.send([])
+            if node.failure:
+                raise translate(node.failure, self._cluster.name)
+        return [(f"{named(one.place)} of {self._cluster.name}", one.driver) for one in nodes]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import redis
@@ -15,8 +14,6 @@ from ..errors import SequencerError
 from .cluster import Cluster, least
 from .line import Line
 from .link import OneConnection
-from .refusals import translate
-from .repeats import settle
 from .slots import Place, by_node, guarded
 
 
@@ -27,8 +24,7 @@ class ClusterLine:
         """`make`: a line to a node, not connected yet."""
         self.name, self.known, self.is_open = name, set[str](), True
         self._cluster, self._make = cluster, make
-        self._lines: dict[Place, Line] = {}
-        self._connecting: dict[Place, asyncio.Task[Line]] = {}
+        self._lines: dict[Place, asyncio.Task[Line]] = {}
         self._near: Place | None = None  # the node that answered last
         self._pinned: Place | None = None  # as of ClusterConnection; only who is alone leaves a MULTI open
 
@@ -44,7 +40,8 @@ class ClusterLine:
     async def _ask(self, commands: Sequence[Command]) -> list[Any]:
         if self._pinned is None:
             await self.connect()
-        routed, self._pinned = self._cluster.map.route(commands, self._near, self._pinned)
+        near = self._near or self._cluster.places()[0]
+        routed, self._pinned = self._cluster.map.route(commands, near, self._pinned)
         found = by_node(commands, routed)
         answers: list[list[Any]] = [[] for _ in commands]
         of_nodes = [self._of_node(place, [guarded(commands[i]) for i in found[place]]) for place in found]
@@ -68,41 +65,42 @@ class ClusterLine:
 
     async def line(self, place: Place) -> Line:
         """One to that node. Raises SequencerError."""
-        line = self._lines.get(place)
-        if line and line.is_open:
-            return line
-        task = self._connecting.get(place)
-        if task is None:
-            task = self._connecting[place] = asyncio.get_running_loop().create_task(self._connect(place))
-            task.add_done_callback(lambda done: (self._connecting.pop(place), done.cancelled() or done.exception()))
+        task = self._lines.get(place)
+        if task is None or (task.done() and not any(line.is_open for line in connected([task]))):
+            task = self._lines[place] = asyncio.get_running_loop().create_task(self._connect(place))
         return await asyncio.shield(task)
 
     async def _connect(self, place: Place) -> Line:
         line = self._make(place)
-        await line.connect()
-        self._lines[place] = line
+        await line.connect(self._cluster.connect_s)
+        self._cluster.answered(place)
         return line
 
     async def primaries(self) -> list[Line]:
         """A line to each. Raises SequencerError."""
         self._cluster.map.is_stale = True
         await self.connect()
-        return [await self.line(place) for place in self._cluster.map.primaries]
+        return await asyncio.gather(*map(self.line, self._cluster.map.primaries))
 
     def retire(self) -> None:
-        for line in self._lines.values():
+        for line in connected(self._lines.values()):
             line.retire()
 
     def close(self) -> None:
         self.is_open = False
-        for task in self._connecting.values():
+        for task in self._lines.values():
             task.cancel()
-        for line in self._lines.values():
+        for line in connected(self._lines.values()):
             line.close()
 
     async def closed(self) -> None:
-        for line in self._lines.values():
+        for line in connected(self._lines.values()):
             await line.closed()
+
+
+def connected(tasks: Iterable[asyncio.Task[Line]]) -> list[Line]:
+    """The lines of those that connected, even if they are closed by now."""
+    return [one.result() for one in tasks if one.done() and not one.cancelled() and not one.exception()]
 
 
 AnyLine = Line | ClusterLine
@@ -112,18 +110,8 @@ class LineAlone(OneConnection):
     """Of a line."""
 
     def __init__(self, line: AnyLine, timeout_s: float, until: float = math.inf) -> None:
-        """As of ConnectionAlone."""
-        super().__init__(line.name)
-        self._line, self._timeout_s, self._until = line, timeout_s, until
-
-    async def answers(self, commands: Sequence[Command], *kinds: Any) -> list[Any]:
-        """`kinds`: of answers for which a command is sent again."""
-        try:
-            answers, until = await self._line.ask(commands), min(self._until, time.monotonic() + self._timeout_s)
-            await settle(commands, answers, until, self._line.ask, asyncio.sleep, *kinds)
-        except (redis.RedisError, OSError) as error:
-            raise translate(error, self.name) from error
-        return self.translated(answers)
+        super().__init__(line.name, line.ask, asyncio.sleep, timeout_s, until)
+        self._line = line
 
     async def nodes(self) -> Sequence[Alone]:
         if not isinstance(self._line, ClusterLine):

@@ -171,8 +171,8 @@ class Endpoint:
     ) -> Endpoint:
         limits = dict[str, Any]()
 
-        def make(place: Place, **given: Any) -> Connection:
-            return _maker(pool, given or limits, TIMEOUTS, host=place[0], port=place[1])()
+        def make(place: Place) -> Connection:
+            return _maker(pool, limits, TIMEOUTS, host=place[0], port=place[1])()
 
         cluster.make, name = make, _printable(cluster.name)
         return cls(lambda: ClusterConnection(cluster), name, url, total_s, pool, None, cluster, limits)
@@ -212,12 +212,10 @@ class Endpoint:
         return [self] * count if self.cluster else [self]
 
     def hasty(self) -> Endpoint:
-        """The same, for who asks what is so now: a cluster gets no time, and no second chance for a node."""
+        """The same, for who asks what is so now: of a cluster nothing is waited for."""
         if self.cluster is None:
             return self
-        cluster = Cluster(self.cluster.map.places(), self.cluster.name, math.inf)
-        cluster.make = self.cluster.make
-        return Endpoint(lambda: ClusterConnection(cluster), self.name, self.url, HASTY_S, self._pool, cluster=cluster)
+        return Endpoint(self.make, self.name, self.url, HASTY_S, self._pool, cluster=self.cluster)
 
     def nodes(self) -> list[Endpoint]:
         """Each primary of a cluster alone, past all routing; one server: itself. Raises SequencerError."""

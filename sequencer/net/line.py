@@ -7,6 +7,7 @@ questions. A caller that is cancelled leaves its question behind: the answer is 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
@@ -17,7 +18,7 @@ import redis
 from ..calls.net_protocol import Command
 from .endpoint import Connection, packer
 from .link import in_utf8
-from .refusals import translate
+from .refusals import SILENT, translate
 
 
 class Line:
@@ -42,15 +43,15 @@ class Line:
     def is_open(self) -> bool:
         return self._reader is not None and self._error is None and not self._is_retired
 
-    async def connect(self) -> None:
+    async def connect(self, within_s: float = math.inf) -> None:
         """Raises ServerUnavailable, ServerNotUsable."""
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(min(within_s, self._timeout_s)):
                 await self._connection.connect()
         except BaseException as error:
             await self._connection.disconnect(nowait=True)
             if isinstance(error, TimeoutError):
-                error = redis.TimeoutError("Timeout reading from socket")
+                error = redis.TimeoutError(SILENT)
             if isinstance(error, redis.RedisError | OSError | UnicodeError):
                 raise translate(error, self.name) from error
             raise
@@ -146,7 +147,7 @@ class Line:
         if left_s > 0:
             self._timer = loop.call_later(left_s, self._check)
         else:
-            self.close(redis.TimeoutError("Timeout reading from socket"))
+            self.close(redis.TimeoutError(SILENT))
 
 
 class WaitingLine(Line):

@@ -21,7 +21,7 @@ from ..store.replies import Reading
 from .cluster import ClusterConnection
 from .endpoint import CALL_TIMEOUT_S, Connection, Endpoint
 from .refusals import NodeAway, is_stale, translate
-from .repeats import Repeats, is_undone, round_trip, settle
+from .repeats import Ask, Repeats, Sleep, is_undone, round_trip, settle
 
 T = TypeVar("T")
 RECENT_S = 1.0
@@ -314,7 +314,7 @@ class Link:
         """One plain command. Raises as `run` does, without repeats."""
         return self.commands([words])[0]
 
-    def commands(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
+    def commands(self, commands: Sequence[Command]) -> list[Any]:
         """Plain commands in one round trip, repeated once on a fresh connection if a kept one had gone stale."""
         self._began, replies = time.monotonic(), list[Any]()
         for is_last in (False, True):
@@ -335,11 +335,11 @@ class Link:
                 raise translate(reply, self.endpoint.name) from reply
         return replies
 
-    async def _exchange_again(self, connection: Connection, commands: Sequence[Sequence[Any]]) -> list[Any]:
+    async def _exchange_again(self, connection: Connection, commands: Sequence[Command]) -> list[Any]:
         return self._exchange(connection, commands)
 
     def _exchange(
-        self, connection: Connection, commands: Sequence[Sequence[Any]], meanwhile: Callable[[], None] | None = None
+        self, connection: Connection, commands: Sequence[Command], meanwhile: Callable[[], None] | None = None
     ) -> list[Any]:
         try:
             send(connection, commands)
@@ -355,12 +355,26 @@ class Link:
 class OneConnection:
     """An `Alone`: what is sent is sent once, on one connection or not at all."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, ask: Ask, sleep: Sleep, timeout_s: float, until: float) -> None:
+        """`timeout_s`: of each question; `until`, by the monotonic clock: of all."""
         self.name, self.is_given_up = name, False
         """Whether it is to be closed at the end, as one that is lost is already."""
+        self._ask, self._sleep, self._timeout_s, self._until = ask, sleep, timeout_s, until
 
-    async def answers(self, commands: Sequence[Command], *kinds: Any) -> list[Any]:
-        raise NotImplementedError
+    async def answers(self, commands: Sequence[Command], *kinds: Any, within_s: float = math.inf) -> list[Any]:
+        """`kinds`: of answers for which a command is sent again."""
+        until = min(self._until, time.monotonic() + min(self._timeout_s, within_s))
+        try:
+            if self.is_given_up:  # the driver would connect again
+                raise redis.ConnectionError
+            answers = await self._ask(commands)
+            await settle(commands, answers, until, self._ask, self._sleep, *kinds)
+        except BaseException as error:
+            self.give_up()
+            if isinstance(error, redis.RedisError | OSError):
+                raise translate(error, self.name) from error
+            raise
+        return [translate(one, self.name) if isinstance(one, Exception) else one for one in answers]
 
     async def read(self, commands: Sequence[Command], *kinds: Any) -> list[Any]:
         """`kinds`: of answers for which a command is sent again."""
@@ -372,9 +386,6 @@ class OneConnection:
     async def nodes(self) -> Sequence[Alone]:
         return [self]
 
-    def translated(self, answers: Sequence[Any]) -> list[Any]:
-        return [translate(one, self.name) if isinstance(one, Exception) else one for one in answers]
-
     def give_up(self) -> None:
         self.is_given_up = True
 
@@ -385,22 +396,8 @@ class ConnectionAlone(OneConnection):
     def __init__(
         self, connection: Connection, name: str, timeout_s: float = CALL_TIMEOUT_S, until: float = math.inf
     ) -> None:
-        """`timeout_s`: of each question; `until`, by the monotonic clock: of all."""
-        super().__init__(name)
-        self._connection, self._timeout_s, self._until = connection, timeout_s, until
-
-    async def answers(self, commands: Sequence[Command], *kinds: Any) -> list[Any]:
-        try:
-            if self.is_given_up:  # the driver would connect again
-                raise redis.ConnectionError
-            answers, until = await self._exchange(commands), min(self._until, time.monotonic() + self._timeout_s)
-            await settle(commands, answers, until, self._exchange, pause, *kinds)
-        except BaseException as error:
-            self.give_up()
-            if isinstance(error, redis.RedisError | OSError):
-                raise translate(error, self.name) from error
-            raise
-        return self.translated(answers)
+        super().__init__(name, self._exchange, pause, timeout_s, until)
+        self._connection = connection
 
     async def _exchange(self, commands: Sequence[Command]) -> list[Any]:
         send(self._connection, commands)
@@ -439,14 +436,14 @@ def receive(connection: Connection, count: int) -> list[Any]:
     return replies
 
 
-def send(connection: Connection, commands: Sequence[Sequence[Any]]) -> None:
+def send(connection: Connection, commands: Sequence[Command]) -> None:
     try:
         if len(commands) == 1:
             connection.send_command(*commands[0], check_health=False)
         else:
             connection.send_packed_command(connection.pack_commands(commands), check_health=False)
     except UnicodeEncodeError:  # hiredis packs strictly, and nothing was sent yet
-        send(connection, [[in_utf8(word) for word in words] for words in commands])
+        send(connection, [tuple(map(in_utf8, words)) for words in commands])
 
 
 def in_utf8(word: Any) -> Any:

@@ -11,6 +11,8 @@ from ..errors import DataError, QueueFull, SequencerError, ServerNotUsable, Serv
 
 BROKEN = "a non local key in a cluster node"
 """What each script of a node answers for good, in Valkey 9, after one of any program read keys of two hash slots."""
+SILENT = "Timeout reading from socket"
+"""redis-py's words."""
 _REPLIES: tuple[tuple[str, type[SequencerError], str], ...] = (
     ("OOM", QueueFull, "server_full"),
     ("command not allowed when used memory", QueueFull, "server_full"),

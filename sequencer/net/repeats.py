@@ -81,6 +81,10 @@ class Repeats:
         return failure
 
 
+Ask = Callable[[Sequence[Command]], Awaitable[list[Any]]]
+Sleep = Callable[[float], Awaitable[None]]
+
+
 class Server(Protocol):
     total_s: float
     cluster: Any  # None for one server
@@ -96,11 +100,11 @@ generation is to be found first. Returns what each call says, and how many repli
 
 
 async def settle(
-    commands: Sequence[Sequence[Any]],
+    commands: Sequence[Command],
     answers: list[Any],
     until: float,
-    ask: Callable[[list[Any]], Awaitable[list[Any]]],
-    sleep: Callable[[float], Awaitable[None]],
+    ask: Ask,
+    sleep: Sleep,
     *kinds: type[Exception],
 ) -> None:
     """Send again what nodes of a cluster did not carry out, or answered with these kinds, `until` that time of the

@@ -51,7 +51,6 @@ class SlotMap:
     def __init__(self, seeds: Sequence[Place]) -> None:
         self._seeds = [*seeds]
         self._owners: list[Place | None] = [None] * REDIS_CLUSTER_HASH_SLOTS
-        self._failed: dict[Place, float] = {}  # when a node could last not be reached
         self.primaries: list[Place] = []
         self.is_stale = True
         """Whether it is to be read again."""
@@ -77,32 +76,21 @@ class SlotMap:
         """Not read again now: a node that has not heard of it yet would take it back."""
         self._owners[moved.slot_id] = _named(moved.host.encode()) or asked[0], moved.port
 
-    def failed(self, place: Place, now: float) -> None:
-        """It can't be reached, or can't serve."""
-        self._failed[place], self.is_stale = now, True
-
-    def answered(self, place: Place) -> None:
-        if self._failed:
-            self._failed.pop(place, None)
-
     def places(self) -> list[Place]:
-        """All that may know the map: first those that did not fail, then those that failed longest ago."""
-        return sorted(dict.fromkeys([*self.primaries, *self._seeds]), key=lambda one: self._failed.get(one, 0.0))
+        """All that may know the map."""
+        return [*dict.fromkeys([*self.primaries, *self._seeds])]
 
     def owner(self, words: Command) -> Place | None:
         """The node of a command's first key; None where it has none, or nobody is known to have it."""
         key = key_of(words)
         return None if key is None else self._owners[slot_of(key)]
 
-    def route(
-        self, commands: Sequence[Command], near: Place | None, pinned: Place | None
-    ) -> tuple[list[Place], Place | None]:
+    def route(self, commands: Sequence[Command], near: Place, pinned: Place | None) -> tuple[list[Place], Place | None]:
         """Where each goes, and where a MULTI that is not over is `pinned` by then.
 
         What has no key goes with the command in front of it, else with the next one that has a key, else `near`.
         """
         owners, routed = [*map(self.owner, commands)], list[Place]()
-        near = near or self.places()[0]
         for i, words in enumerate(commands):
             following: Iterator[Place] = filter(None, owners[i:])
             if words[0] == "MULTI":

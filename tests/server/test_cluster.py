@@ -8,7 +8,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -218,6 +218,27 @@ def test_what_cannot_be_reached_is_named_in_time_and_the_rest_is_shown(nodes: Cl
         assert seq.append_many(more).appended == left
         assert (seq.info().unreachable, seq.info().backlog) == (None, 2 * MESSAGES)
         assert is_healthy(diagnose(endpoint, "sequencer", name))
+
+
+@pytest.mark.nightly
+def test_each_call_ends_in_time_while_all_nodes_are_frozen(nodes: Cluster) -> None:
+    url = f"{nodes.url}?socket_timeout={PATIENCE_S}"
+    with Sequencer("still", url) as seq, Sequencer("still", url) as new, ExitStack() as freezes:
+        seq.append_many(ITEMS)
+        for port in nodes.ports:
+            freezes.enter_context(nodes.frozen(port))
+        more = [item | {"id": f"{item['id']} again"} for item in ITEMS]
+        calls: list[Callable[[], Any]] = [
+            partial(seq.append_many, more),
+            partial(seq.append, 1, "g"),
+            seq.info,
+            new.info,
+            partial(new.claim),
+        ]
+        for call in calls * 2:
+            with pytest.raises(SequencerError):
+                within_patience(call)
+    nodes.wait_whole()
 
 
 @pytest.mark.nightly

@@ -74,7 +74,7 @@ class _SomeAwayAlone:
                 raise error
         return await self._alone.read(commands)
 
-    async def answers(self, commands: Sequence[Any]) -> list[Any]:
+    async def answers(self, commands: Sequence[Any], **_: Any) -> list[Any]:
         return [self._some.fails(words) or (await self._alone.answers([words]))[0] for words in commands]
 
 

@@ -109,7 +109,7 @@ class _ListedAlone:
                 raise answer
         return answers
 
-    async def answers(self, commands: Sequence[Command]) -> list[Any]:
+    async def answers(self, commands: Sequence[Command], **_: Any) -> list[Any]:
         return await self._net.read(commands)
 
     async def nodes(self) -> Sequence[Alone]:

@@ -17,7 +17,7 @@ from sequencer.errors import ConfigurationError, ServerNotUsable, ServerUnavaila
 from sequencer.net import cluster as cluster_module
 from sequencer.net import link as link_module
 from sequencer.net import repeats as repeats_module
-from sequencer.net.cluster import Cluster, ClusterConnection
+from sequencer.net.cluster import Cluster, ClusterConnection, Node
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import ConnectionAlone, Link, finish
 from sequencer.net.slots import SlotMap, by_node, guarded, key_of, slot_of
@@ -39,10 +39,10 @@ class Nodes:
 
     def __init__(self, **answers: list[Any]) -> None:
         self.answers, self.log, self.slept, self.time = answers, list[tuple[str, str]](), list[float](), 100.0
-        self.down = set[str]()
+        self.down, self.frozen = set[str](), set[str]()
         self.map: Any = MAP
         self.cluster = Cluster([C], "the cluster")
-        self.cluster.make = lambda place, **_: FakeNode(self, place[0])
+        self.cluster.make = lambda place: FakeNode(self, place[0])
         self.endpoint = Endpoint(lambda: ClusterConnection(self.cluster), "the cluster", None, cluster=self.cluster)
 
     def monotonic(self) -> float:
@@ -62,10 +62,23 @@ class FakeNode:
 
     def __init__(self, nodes: Nodes, name: str) -> None:
         self.nodes, self.name, self.unread = nodes, name, list[Any]()
+        self.socket_timeout, self._sock = 5.0, self
+        self.redis_connect_func: Callable[[Any], None]
+        self.on_connect = self._answer
 
     def connect(self) -> None:
         if self.name in self.nodes.down:
             raise redis.ConnectionError("refused")
+        self.settimeout(self.socket_timeout)
+        self.redis_connect_func(self)
+
+    def settimeout(self, seconds: float) -> None:
+        self.limit_s = seconds
+
+    def _answer(self) -> None:
+        if self.name in self.nodes.frozen:
+            self.nodes.time += self.limit_s
+            raise redis.TimeoutError("silent")
 
     def disconnect(self) -> None:
         self.unread.clear()
@@ -83,12 +96,15 @@ class FakeNode:
         self.unread += [self.nodes.asked(self.name, words) for words in commands]
 
     def read_response(self) -> Any:
+        self._answer()
         if isinstance(answer := self.unread.pop(0), Exception):
             raise answer
         return answer
 
-    def can_read(self, _: float) -> bool:
-        return bool(self.unread)
+    def can_read(self, seconds: float) -> bool:
+        if is_frozen := self.name in self.nodes.frozen:
+            self.nodes.time += seconds
+        return bool(self.unread) and not is_frozen
 
 
 Linked = Callable[..., tuple[Nodes, Link]]
@@ -199,12 +215,33 @@ def test_a_node_that_is_away_fails_its_own_commands_and_is_not_asked_again_at_on
     assert finish(alone.answers(ask)) == [b"OK"] * 3, "an answer to an earlier question is read by nobody"
 
 
+@pytest.mark.parametrize("is_warm", [True, False])
+@pytest.mark.parametrize("frozen", ["a", "ab", "abc"])
+def test_frozen_nodes_fail_their_own_commands_and_take_one_time_limit_together(
+    linked: Linked, is_warm: bool, frozen: str
+) -> None:
+    nodes, link = linked()
+    link.run((ASK, ASK_B) if is_warm else ())
+    nodes.frozen |= {*frozen}
+    for _ in range(2):
+        began = nodes.time
+        with refused(ServerUnavailable, "unreachable") as caught:
+            link.run((ASK, ASK_B))
+        assert 5.0 <= nodes.time - began < 6.0
+        assert tuple(caught.value.answers) == (None, "OK") or frozen != "a"
+    began = nodes.time
+    alone = ConnectionAlone(link.endpoint.connect(), "s")
+    answers = finish(alone.answers([("GET", KEY_A), ("GET", KEY_B)]))
+    assert [one == b"OK" for one in answers] == [False, frozen == "a"]
+    assert nodes.time - began <= cluster_module.CONNECT_S
+
+
 @pytest.mark.parametrize("is_by_place", [False, True])
 def test_an_answer_is_read_where_its_command_went(linked: Linked, monkeypatch: Any, is_by_place: bool) -> None:
     """The node's connection is replaced while an answer is on its way."""
     if is_by_place:  # a control
-        read = ClusterConnection._read
-        monkeypatch.setattr(ClusterConnection, "_read", lambda self, place, _: read(self, place, self._nodes[place]))
+        read = Node.read
+        monkeypatch.setattr(Node, "read", lambda self: read(connection._nodes[self.place]))
     _, link = linked(a=[b"old", b"new"])
     connection: Any = link.connection()
     connection.send_command("GET", KEY_A)
@@ -232,7 +269,7 @@ def test_the_map_is_read_from_a_node_that_did_not_fail(linked: Linked) -> None:
     nodes, link = linked()
     link.connection()
     nodes.down |= {"c", "a"}
-    nodes.cluster.map.failed(C, nodes.time)
+    nodes.cluster.away(C, LOST)
     assert link.command("GET", KEY_B) == b"OK"
     assert nodes.log[1:] == [("b", "CLUSTER"), ("b", "GET")]
 

@@ -161,7 +161,7 @@ def away(net: ModelNet, *keys: str) -> None:
     """Nothing that names such a key arrives any more."""
     answers = net.one.answers
 
-    async def some(commands: Any) -> list[Any]:
+    async def some(commands: Any, **_: Any) -> list[Any]:
         failed = [any(word in keys for word in words) for words in commands]
         found = await answers([words for words, is_away in zip(commands, failed, strict=True) if not is_away])
         return [ServerUnavailable("unreachable") if is_away else found.pop(0) for is_away in failed]

@@ -217,7 +217,7 @@ class ModelAlone:
                 raise answer
         return answers
 
-    async def answers(self, commands: Any) -> list[Any]:
+    async def answers(self, commands: Any, **_: Any) -> list[Any]:
         return [self._run(tuple(words)) for words in commands]
 
     def give_up(self) -> None:

@@ -48,7 +48,7 @@ class Asked:
 class WalkAlone(ModelAlone):
     """A connection whose answers come when the walk lets them come."""
 
-    async def answers(self, commands: Any) -> list[Any]:
+    async def answers(self, commands: Any, **_: Any) -> list[Any]:
         answers: list[Any] = await Asked(commands)
         return answers
 
