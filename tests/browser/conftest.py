@@ -53,13 +53,9 @@ def parked(seq: Any) -> tuple[str, ...]:
 
 
 @pytest.fixture
-def app(seq: Any, namespace: str) -> Any:
-    return dashboard(redis=seq.seq.endpoint, namespace=namespace, who=Token(TOKEN), hosts=[])
-
-
-@pytest.fixture
-def url(app: Any) -> Iterator[str]:
+def url(seq: Any, namespace: str) -> Iterator[str]:
     """Where the dashboard is served."""
+    app = dashboard(redis=seq.seq.endpoint, namespace=namespace, who=Token(TOKEN), hosts=[])
     listening = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

@@ -1,4 +1,6 @@
-"""An operator who never saw it: four cases of a real log that stand still are found and fixed in the browser alone."""
+"""An operator who never saw it: four cases of a real log that stand still are found and fixed in the browser alone,
+which here runs no script.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ def test_a_parked_a_poisoned_a_delayed_and_a_late_case_are_fixed(tabs: Tabs, mak
         page.wait_for_url("**said=*")
         seq.consume(handle, until_idle=True)
 
-    page = tabs.open()
+    page = tabs.open(java_script_enabled=False)
     fix(f"'{parked}'", "^Retry")
     fix(f"'{poisoned}'", "^Skip")
     fix(f"'{delayed}'", "due now")

@@ -23,7 +23,7 @@ from sequencer.client import QueueClients
 from sequencer.errors import ServerUnavailable
 from sequencer.net.link import Link
 from sequencer.texts.words import CONTROL
-from sequencer.web import Token, dashboard, find
+from sequencer.web import Token, dashboard, find, rendering
 from sequencer.web import sampler as sampling
 from sequencer.web.charts import rates
 from sequencer.web.sampler import PERIOD_S, SHARE, Rates, Sampler
@@ -99,6 +99,19 @@ def crawled(http: TestClient, *paths: str) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("role", ["operate", "look"])
 def test_each_page_answers_shows_texts_as_texts_and_changes_no_key(scene: Sequencer, link: Link, role: str) -> None:
+    check_pages(scene, link, role)
+
+
+@pytest.mark.parametrize("broken", [{"autoescape": False}, {"finalize": lambda value: value}])
+def test_pages_that_escape_nothing_or_show_control_characters_are_found(
+    scene: Sequencer, link: Link, monkeypatch: pytest.MonkeyPatch, broken: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(rendering, "TEMPLATES", rendering.TEMPLATES.overlay(**broken))
+    with pytest.raises(AssertionError, match="/q/jobs"):
+        check_pages(scene, link, "operate")
+
+
+def check_pages(scene: Sequencer, link: Link, role: str) -> None:
     before, seen = dump(link), Counter[str]()
     for path, text in crawled(browse(scene, role), "/", "/find?q=x", "/metrics", "/live", "/ready"):
         seen[urlsplit(path).path] += 1
