@@ -7,8 +7,9 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,6 @@ from ..support.background import Background
 SHARDS, FROZEN, FREEZE_S, PATIENCE_S = 4, 1, 30.0, 3.0
 GROUPS = [next(str(n) for n in range(1000) if shard_of(str(n), SHARDS) == shard) for shard in range(SHARDS)]
 """One of each shard."""
-KINDS = pytest.mark.parametrize(("kind", "concurrency"), [("plain", 1), ("plain", 3), ("loop", 1), ("loop", 3)])
 
 
 class Nodes(Endpoint):
@@ -54,24 +54,6 @@ def nodes(server: EmbeddedServer) -> Iterator[Nodes]:
     shutil.rmtree(directory)
 
 
-class Handled:
-    """The bodies of each shard."""
-
-    def __init__(self, kind: str) -> None:
-        self.of: list[list[Any]] = [[] for _ in range(SHARDS)]
-        self.handle: Callable[[Message], Any] = self._coroutine if kind == "loop" else self._plain
-
-    def _plain(self, message: Message) -> None:
-        self.of[GROUPS.index(message.group[0])].append(message.body)
-
-    async def _coroutine(self, message: Message) -> None:
-        await asyncio.sleep(0)
-        self._plain(message)
-
-    def others_have(self, number: int) -> bool:
-        return all(number in bodies for shard, bodies in enumerate(self.of) if shard != FROZEN)
-
-
 def append(seq: Sequencer, body: int) -> None:
     for group in GROUPS:
         seq.append(body, group=group)
@@ -81,26 +63,38 @@ def freeze(nodes: Nodes) -> None:
     nodes.proxies[FROZEN].add("black hole", seconds=FREEZE_S)
 
 
-def others_go_on(make: Make, nodes: Nodes, kind: str, concurrency: int) -> Handled:
+def others_go_on(make: Make, nodes: Nodes, kind: str, concurrency: int) -> None:
     """While a shard is silent, each message of the others is handled within PATIENCE_S."""
-    producer, handled = make("wide", shards=SHARDS), Handled(kind)
+    producer, handled = make("wide", shards=SHARDS), dict[str, list[Any]]({group: [] for group in GROUPS})
+
+    def plain(message: Message) -> None:
+        handled[message.group[0]].append(message.body)
+
+    async def coroutine(message: Message) -> None:
+        await asyncio.sleep(0)
+        plain(message)
+
+    def have(number: int, *groups: str) -> bool:
+        return all(number in handled[group] for group in groups)
+
+    handler: Any = coroutine if kind == "loop" else plain
     append(producer, 0)
-    with Background(make("wide", redis=nodes), handled.handle, concurrency=concurrency, lease=60):
-        wait_until(lambda: all(handled.of), PATIENCE_S)
+    with Background(make("wide", redis=nodes), handler, concurrency=concurrency, lease=60):
+        wait_until(lambda: have(0, *GROUPS), PATIENCE_S)
         freeze(nodes)
         for number in range(1, 30):
             append(producer, number)
-            wait_until(lambda number=number: handled.others_have(number), PATIENCE_S)  # type: ignore[misc]
-        assert handled.of[FROZEN] == [0]
+            wait_until(partial(have, number, *(group for group in GROUPS if group != GROUPS[FROZEN])), PATIENCE_S)
+        assert handled[GROUPS[FROZEN]] == [0]
         nodes.proxies[FROZEN].clear()
-        wait_until(lambda: len(handled.of[FROZEN]) == 30, PATIENCE_S)
-    return handled
+        wait_until(lambda: have(29, *GROUPS), PATIENCE_S)
+    assert [*handled.values()] == [[*range(30)]] * SHARDS
 
 
 @pytest.mark.slow
-@KINDS
+@pytest.mark.parametrize(("kind", "concurrency"), [("plain", 1), ("plain", 3), ("loop", 1), ("loop", 3)])
 def test_a_silent_shard_holds_back_nobody_else(make: Make, nodes: Nodes, kind: str, concurrency: int) -> None:
-    assert others_go_on(make, nodes, kind, concurrency).of == [[*range(30)]] * SHARDS
+    others_go_on(make, nodes, kind, concurrency)
 
 
 @pytest.mark.nightly
@@ -121,27 +115,28 @@ def test_who_is_busy_keeps_no_hint_from_others(
     """Two of three consumers hang in a handler, and still listen to the other shards."""
     if not is_pushed_back:  # a control: then others find it when they ask again, in IDLE_S
         monkeypatch.setattr(Waiter, "push_back", lambda self: None)
-    producer, busy, over, took_s = make("wide", shards=SHARDS), list[int](), threading.Event(), list[float]()
+    producer, over, took_s = make("wide", shards=SHARDS), threading.Event(), list[float]()
 
     def handle(message: Message) -> None:
-        if message.body is None:
-            busy.append(1)
+        took_s.append(time.monotonic() - message.body)
+        if message.id.startswith("hangs"):
             over.wait(30)
-        else:
-            took_s.append(time.monotonic() - message.body)
 
-    producer.append(time.monotonic(), group=GROUPS[0])
+    def append(id: str, group: str) -> None:
+        count = len(took_s) + 1
+        producer.append(time.monotonic(), group, id=id)
+        wait_until(lambda: len(took_s) == count)
+
+    producer.append(0.0, GROUPS[0])
     with ExitStack() as stack:
         for _ in range(3):
             stack.enter_context(Background(make("wide", redis=nodes), handle, lease=60))
         stack.callback(over.set)
-        wait_until(lambda: link.command("CLIENT", "LIST").count(b"cmd=blpop") >= 3 * SHARDS)
-        for group in GROUPS[:2]:
-            producer.append(None, group=group)
-        wait_until(lambda: len(busy) == 2)
-        for number in range(2, 32):
-            producer.append(time.monotonic(), group=f"{GROUPS[2 + number % 2]}")
-            wait_until(lambda number=number: len(took_s) == number)  # type: ignore[misc]
+        wait_until(lambda: took_s and link.command("CLIENT", "LIST").count(b"cmd=blpop") >= 3 * SHARDS)
+        for number in range(2):
+            append(f"hangs {number}", GROUPS[number])
+        for number in range(30):
+            append(f"{number}", GROUPS[2 + number % 2])
     assert (max(took_s[1:]) < IDLE_S / 2) is is_pushed_back, sorted(took_s)[-5:]
 
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from sequencer import Sequencer
-from sequencer.calls.net_protocol import Alone
-from sequencer.errors import ServerUnavailable
+from sequencer.errors import SequencerError, ServerUnavailable
 from sequencer.net.blocking import BlockingNet, finish
 from sequencer.net.endpoint import Endpoint
 from sequencer.queue import counts
@@ -33,49 +32,42 @@ NEAR = [str(n) for n in range(40) if shard_of(str(n), SHARDS) != AWAY]
 
 
 class SomeAway:
-    """A net, but nothing that names a key of a shard that is away arrives."""
+    """A net, or a connection of it alone, but nothing that names a key of a shard that is away arrives."""
 
-    name, is_cluster = "cluster", True
+    is_cluster = True
 
-    def __init__(self, net: BlockingNet, prefixes: Sequence[str]) -> None:
-        self.net, self.prefixes = net, prefixes
-        self.now, self.once, self.sleep = net.now, net.once, net.sleep
+    def __init__(self, real: Any, prefixes: Sequence[str]) -> None:
+        self.real, self.prefixes = real, prefixes
 
-    def fails(self, words: Sequence[Any]) -> ServerUnavailable | None:
-        is_away = any(str(word).startswith(prefix) for word in words for prefix in self.prefixes)
-        return ServerUnavailable("unreachable", server="n:7001", error="refused") if is_away else None
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.real, name)
+
+    def check(self, *commands: Sequence[Any]) -> None:
+        if any(str(word).startswith(prefix) for words in commands for word in words for prefix in self.prefixes):
+            raise ServerUnavailable("unreachable", server="n:7001", error="refused")
 
     async def ask(self, call: Any, **how: Any) -> Any:
-        if error := self.fails(call.keys):
-            raise error
-        return await self.net.ask(call, **how)
+        self.check(call.keys)
+        return await self.real.ask(call, **how)
 
     async def read(self, commands: Sequence[Any]) -> list[Any]:
-        for words in commands:
-            if error := self.fails(words):
-                raise error
-        return await self.net.read(commands)
-
-    @asynccontextmanager
-    async def alone(self) -> AsyncIterator[Alone]:
-        async with self.net.alone() as alone:
-            one: Any = _SomeAwayAlone(self, alone)
-            yield one
-
-
-class _SomeAwayAlone:
-    def __init__(self, some: SomeAway, alone: Alone) -> None:
-        self._some, self._alone, self.name = some, alone, some.name
-        self.nodes = getattr(alone, "nodes", None)
-
-    async def read(self, commands: Sequence[Any]) -> list[Any]:
-        for words in commands:
-            if error := self._some.fails(words):
-                raise error
-        return await self._alone.read(commands)
+        self.check(*commands)
+        found: list[Any] = await self.real.read(commands)
+        return found
 
     async def answers(self, commands: Sequence[Any], **_: Any) -> list[Any]:
-        return [self._some.fails(words) or (await self._alone.answers([words]))[0] for words in commands]
+        found = list[Any]()
+        for words in commands:
+            try:
+                found += await self.read([words])
+            except SequencerError as error:
+                found.append(error)
+        return found
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[Any]:
+        async with self.real.alone() as alone:
+            yield SomeAway(alone, self.prefixes)
 
 
 Seen = Callable[..., Session]
