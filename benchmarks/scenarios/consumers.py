@@ -18,16 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any, Literal
-
-import typer
+from typing import Any, Literal
 
 from ..kit.charts import Chart
 from ..kit.phase import limit_s, wait_drained
 from ..kit.report import show_range
 from ..kit.rounds import Run, Turn, Work, measured, placed, server_work, show, show_valid, wrong_in
 from ..kit.rounds import summarise as summarise_runs
-from ..kit.scenario import Scenario, parsed
+from ..kit.scenario import Scenario
 from ..load.arrivals import MODULE, delays, numbers_of
 from ..load.fleet import Fleet, MemberFailed
 from ..load.history import read_history
@@ -191,39 +189,10 @@ def charts(summary: list[dict[str, Any]]) -> Iterator[Chart]:
         yield Chart(name.partition(" ")[0], f"{title}, over that with {labels[0]}", "ratio", labels, series)
 
 
-MOST = 256
-
-
-def counts(text: str) -> tuple[int, ...]:
-    """`1,2,4` as numbers. Raises ValueError."""
-    found = tuple(int(part) for part in text.split(",") if part.isascii() and part.isdigit() and 0 < int(part) <= MOST)
-    if len(found) != len(text.split(",")):
-        raise ValueError(f"numbers of processes {text!r} must be numbers from 1 to {MOST}")
-    return found
-
-
 SCENARIO = Scenario("consumers", USUAL, SMOKE, measure, summarise, tables, charts)
 
 
 @SCENARIO.command
-def command(
-    usual: Parameters,
-    processes: Annotated[
-        str | None, typer.Option("--consumers", help="Numbers of processes.  [1,2,4,8,32; smoke: 1,3]")
-    ] = None,
-    backlog: Annotated[
-        int | None, typer.Option(min=1, max=10**7, help="Messages to drain.  [100000; smoke: 500]")
-    ] = None,
-    rate: Annotated[
-        int | None, typer.Option(min=1, max=10**5, help="Messages a second of the stream.  [3000; smoke: 300]")
-    ] = None,
-    seconds: Annotated[float | None, typer.Option(min=0.5, max=600, help="Of the stream.  [4; smoke: 0.6]")] = None,
-) -> Parameters:
+def command(usual: Parameters) -> Parameters:
     """Total rate and server CPU with 1 to 32 consumer processes, most of them idle."""
-    return replace(
-        usual,
-        consumers=parsed("--consumers", counts, processes, usual.consumers),
-        backlog=backlog or usual.backlog,
-        rate=rate or usual.rate,
-        seconds=seconds or usual.seconds,
-    )
+    return usual

@@ -23,9 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-import typer
+from typing import Any, Literal
 
 from ..kit.charts import Chart
 from ..kit.phase import limit_s, wait_drained
@@ -226,14 +224,6 @@ SCENARIO = Scenario("fairness", USUAL, SMOKE, measure, summarise, tables, charts
 
 
 @SCENARIO.command
-def command(
-    usual: Parameters,
-    load: Annotated[
-        float | None,
-        typer.Option(min=0.05, max=0.95, help="Part of the consumers' time for the others.  [0.6; smoke: 0.2]"),
-    ] = None,
-    seconds: Annotated[float | None, typer.Option(min=0.5, max=600, help="Of a run.  [10; smoke: 0.6]")] = None,
-    groups: Annotated[int | None, typer.Option(min=1, max=10**5, help="Other groups.  [1000; smoke: 20]")] = None,
-) -> Parameters:
+def command(usual: Parameters) -> Parameters:
     """The wait of all other groups' messages with and without one group that never ends."""
-    return replace(usual, load=load or usual.load, seconds=seconds or usual.seconds, groups=groups or usual.groups)
+    return usual

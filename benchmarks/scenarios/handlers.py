@@ -24,9 +24,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from sequencer.client import Sequencer
 from sequencer.processes.pool import Pool
@@ -213,19 +211,6 @@ SCENARIO = Scenario("handlers", USUAL, SMOKE, measure, summarise, tables, charts
 
 
 @SCENARIO.command
-def command(
-    usual: Parameters,
-    processes: Annotated[
-        int | None, typer.Option("--processes", "-n", min=1, max=256, help="Consumers.  [8; smoke: 3]")
-    ] = None,
-    seconds: Annotated[
-        float | None, typer.Option(min=0.1, max=600, help="Of handlers in a run, at least.  [5; smoke: 0.2]")
-    ] = None,
-) -> Parameters:
+def command(usual: Parameters) -> Parameters:
     """The part of their time that 8 consumers spend in handlers of 1 ms, 20 ms and 1 s."""
-    return replace(
-        usual,
-        consumers=processes or usual.consumers,
-        groups=(processes, usual.groups[1]) if processes else usual.groups,
-        seconds=seconds or usual.seconds,
-    )
+    return usual

@@ -39,7 +39,6 @@ class Parameters:
     scenarios: tuple[Spread, ...]
     messages: int
     naive_messages: int
-    """0 leaves the naive version out."""
     producers: int
     consumers: int
     runs: int
@@ -97,7 +96,7 @@ class Run:
 
 def measure(url: str, parameters: Parameters, on_run: Callable[[Run], None]) -> list[Run]:
     """All runs, the systems in turn, so that a slow minute of the machine falls on both. Raises ServerError."""
-    systems: list[System] = ["sequencer", "naive"] if parameters.naive_messages else ["sequencer"]
+    systems: list[System] = ["sequencer", "naive"]
     runs = []
     for spread in parameters.scenarios:
         for turn in turns(parameters.warmup, parameters.runs):
@@ -207,23 +206,9 @@ SCENARIO = Scenario("ordering", USUAL, SMOKE, measure, summarise, tables)
 @SCENARIO.command
 def command(
     usual: Parameters,
-    messages: Annotated[int | None, typer.Option(min=1, max=10**7, help="In each phase.  [100000; smoke: 400]")] = None,
-    naive_messages: Annotated[
-        int | None, typer.Option(min=1, max=10**6, help="The same for the naive version.  [10000; smoke: 200]")
-    ] = None,
-    producers: Annotated[int, typer.Option(min=1, max=64, help="Processes that append.")] = 2,
-    consumers: Annotated[int, typer.Option(min=1, max=64, help="Processes that consume.")] = 2,
     scenarios: Annotated[
         str | None, typer.Option(help="Numbers of groups.  [1,100,5000,zipf; smoke: 100,zipf]")
     ] = None,
-    naive: Annotated[bool, typer.Option(help="Run the naive version beside it.")] = True,
 ) -> Parameters:
     """Rates with every group in order: producers and consumers at once, and draining a backlog."""
-    return replace(
-        usual,
-        scenarios=parsed("--scenarios", spreads, scenarios, usual.scenarios),
-        messages=messages or usual.messages,
-        naive_messages=(naive_messages or usual.naive_messages) if naive else 0,
-        producers=producers,
-        consumers=consumers,
-    )
+    return replace(usual, scenarios=parsed("--scenarios", spreads, scenarios, usual.scenarios))

@@ -29,9 +29,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-import typer
+from typing import Any, Literal
 
 from sequencer.client import Sequencer
 
@@ -251,14 +249,6 @@ SCENARIO = Scenario("pools", USUAL, SMOKE, measure, summarise, tables, charts)
 
 
 @SCENARIO.command
-def command(
-    usual: Parameters,
-    processes: Annotated[
-        int | None, typer.Option("--processes", "-n", min=1, max=256, help="Consumers.  [4; smoke: 1]")
-    ] = None,
-    seconds: Annotated[
-        float | None, typer.Option(min=0.1, max=600, help="Of the steady part, about.  [3; smoke: none]")
-    ] = None,
-) -> Parameters:
+def command(usual: Parameters) -> Parameters:
     """What `sequencer run`, queues that die and hang, and targets that are dead cost a queue's consumers."""
-    return replace(usual, consumers=processes or usual.consumers, seconds=seconds or usual.seconds)
+    return usual

@@ -15,7 +15,6 @@ from ..peers import host
 from ..peers.host import Address
 from ..peers.installation import NotInstalled, install, installed
 from ..peers.systems import ALL as PEERS
-from ..scenarios.consumers import counts
 from . import promises, rates, report
 from .crew import SYSTEMS
 from .rates import CASES, PARTS, SMOKE, USUAL, Parameters
@@ -62,9 +61,6 @@ def command(
     parts: Annotated[str | None, typer.Option(help="Of rates,promises.  [both]")] = None,
     cases: Annotated[str | None, typer.Option(help=f"Of {','.join(CASES)}.  [all]")] = None,
     claims: Annotated[str | None, typer.Option(help=f"Of {','.join(promises.CLAIMS)}.  [all]")] = None,
-    processes: Annotated[
-        str | None, typer.Option("--processes", "-n", help="Consumers with 5 ms handlers.  [1,2,4,8; smoke: 2]")
-    ] = None,
     seconds: Annotated[
         float | None, typer.Option(min=0.1, max=600, help="Of 5 ms handlers, and one by one.  [3; smoke: 0.3]")
     ] = None,
@@ -86,7 +82,6 @@ def command(
         parts=parsed("--parts", among(PARTS), parts, usual.parts),
         cases=parsed("--cases", among(CASES), cases, usual.cases),
         claims=parsed("--claims", among(tuple(promises.CLAIMS)), claims, usual.claims),
-        processes=parsed("--processes", counts, processes, usual.processes),
         placement=parsed("--placement", parse_placement, placement, usual.placement),
         seconds=seconds or usual.seconds,
         trials=trials or usual.trials,

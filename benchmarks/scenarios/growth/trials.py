@@ -29,7 +29,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -232,14 +232,6 @@ def drain(task: Task, parent: Parent, _rows: list[Row]) -> None:
         "problem": stream.fault(numbers["groups"], numbers["messages"] // numbers["groups"]),
     }
     Path(numbers["result"]).write_text(json.dumps(result))
-
-
-def sizes(text: str) -> tuple[int, ...]:
-    """`1000,100000` as numbers. Raises ValueError."""
-    found: Sequence[int] = [int(word) for word in text.split(",")]
-    if not all(1 <= size <= 10**7 for size in found):
-        raise ValueError(f"sizes {text!r} must be numbers from 1 to 10000000")
-    return tuple(found)
 
 
 if __name__ == "__main__":

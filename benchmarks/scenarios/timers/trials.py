@@ -19,7 +19,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -62,7 +61,6 @@ class Parameters:
     groups: int
     consumers: int
     runs: int
-    systems: tuple[System, ...] = SYSTEMS
 
     @property
     def load_s(self) -> float:
@@ -133,10 +131,10 @@ def measure(url: str, parameters: Parameters, on_run: Callable[[Run], None]) -> 
     For key expiry the server's `notify-keyspace-events` is changed while it runs, and then put back.
     """
     runs = []
-    with expiry_events(url) if "key expiry" in parameters.systems else nullcontext():
+    with expiry_events(url):
         for number in range(parameters.runs):
             for phase in PHASES:
-                for system in parameters.systems:
+                for system in SYSTEMS:
                     run = replace(run_phase(url, parameters, system, phase, number), index=number + 1)
                     on_run(run)
                     runs.append(run)
