@@ -7,9 +7,8 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate
 from typing import Any, ClassVar, NamedTuple
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
@@ -71,9 +70,8 @@ def add_runs(family: Any, labels: Sequence[str], runs: Sequence[float]) -> None:
     family.add_metric(labels, [*zip(bounds, accumulate(runs[:-1]), strict=True)], runs[-1])
 
 
-def exposition(collector: Collector, accept: str = "") -> tuple[bytes, str]:
-    """The text that Prometheus reads, and its type; `accept`: header of the request."""
+def exposition(collector: Collector) -> tuple[bytes, str]:
+    """The text that Prometheus reads, and its type."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(collector)
-    encoder, content_type = choose_encoder(accept)
-    return encoder(registry), content_type
+    return generate_latest(registry), CONTENT_TYPE_LATEST

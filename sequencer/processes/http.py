@@ -62,7 +62,7 @@ def serving(address: str, supervisor: Supervisor[Any]) -> Iterator[str]:
             path = self.path.partition("?")[0]
             status, text, kind = 404, b"not found\n", "text/plain"
             if path == "/metrics":
-                status, (text, kind) = 200, exposition(collector, self.headers.get("Accept", ""))
+                status, (text, kind) = 200, exposition(collector)
             elif path in views:
                 said = views[path]()
                 status, text, kind = 200 if said["ok"] else 503, json.dumps(said).encode() + b"\n", "application/json"

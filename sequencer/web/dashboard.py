@@ -108,5 +108,5 @@ def metrics(request: Request) -> Response:
         from ..metrics.families import exposition
     except ModuleNotFoundError as error:
         return PlainTextResponse(refusal_text("metrics_missing", {"error": str(error)}), 501)
-    text, kind = exposition(QueueCollector(sampler_of(request).clients), request.headers.get("accept", ""))
+    text, kind = exposition(QueueCollector(sampler_of(request).clients))
     return Response(text, headers={"content-type": kind})
