@@ -59,7 +59,6 @@ RATIOS = (
         lambda found: found[of.LOOP, OURS]["client us"] / found[of.LOOP, "taskiq"]["client us"],
         at_most=0.33,
     ),
-    Ratio(of.LOOP, "scripts a message", lambda found: found[of.LOOP, OURS]["scripts"], at_most=0.06),
     Ratio(of.IN_THREADS, "rate, of the threads without a queue", _rates(of.IN_THREADS, OURS, BARE), 0.9),
     Ratio(of.IN_THREADS, "connections", lambda found: found[of.IN_THREADS, OURS]["connections"], at_most=3),
     Ratio(of.LONG, "rate, of the single slot", _first_slot(of.LONG), 0.15),

@@ -129,29 +129,20 @@ class Hub:
 
     def end(self, over: Iterable[Slot]) -> None:
         """No slot asks any more. Pending events are logged; groups of those that are over are released."""
+        with self.lock:
+            for slot in over:
+                slot.held.settle(everything=True)
         self._is_over = True
         self.stop()
         for thread in self._threads:
             if thread.is_alive():
                 thread.join()
-        self._settle(over)
         for asker in self._askers:
             asker.close()
         self._tell()
 
-    def _settle(self, over: Iterable[Slot]) -> None:
-        with self.lock:
-            for slot in over:
-                slot.held.settle(everything=True)
-        threads = [threading.Thread(target=self._send_acks, args=(asker,), daemon=True) for asker in self._askers[1:]]
-        for thread in threads:  # at the same time: shards of a node that is frozen would take a call's time limit each
-            thread.start()
-        self._send_acks(self._askers[0])
-        for thread in threads:
-            thread.join()
-
     def _send_acks(self, asker: Asker) -> None:
-        """Also to a server that must not be used any more: what was handled shall not be handled again."""
+        """At the end; also to a server that must not be used any more: what was handled shall not be handled again."""
         all_acks = [shard.acks for shard in asker.shards]
         calls = [call for acks in all_acks if acks for call in acks.sending(0, claims_next=None).calls]
         asker.link.may_check = False
@@ -173,6 +164,9 @@ class Hub:
                 answers = self._slots.fail(error)
             self._owner.deliver(answers)
             self._owner.interrupt()  # nobody renews the leases of what runs
+        while not self._is_over:
+            sleep(asker.wakes, LONGEST_S)
+        self._send_acks(asker)
 
     def _ask_until_over(self, asker: Asker) -> None:
         slots, troubles, last = self._slots, 0, 0.0

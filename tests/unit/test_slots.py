@@ -139,6 +139,23 @@ def test_one_claim_serves_all_that_ask() -> None:
     assert [slot.held.groups[0].leased.key for slot in one.all] == ["a", "b", "c"]
 
 
+def test_what_all_slots_ask_is_merged_into_few_scripts() -> None:
+    one, scripts, handled = Process(64), list[str](), 0
+    for group in range(64):
+        one.append(f"g{group}", *(f"m{n}" for n in range(8)))
+    one.claims()
+    while handled < 64 * 8:
+        some, answers = one.trip()
+        scripts += some
+        for slot, claimed in answers:
+            slot.held.begin(0)
+            for _ in claimed.groups[0].messages:
+                finish(slot)
+                handled += 1
+            one.claims(slot)
+    assert len(scripts) <= 0.05 * handled
+
+
 def test_who_waits_is_woken_for_a_group_only() -> None:
     one = Process(3)
     one.claims()
