@@ -15,15 +15,13 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from sequencer import EmbeddedServer, Sequencer
-from sequencer.errors import ServerUnavailable
+from sequencer import EmbeddedServer
 from sequencer.testing import wait_until
 from tests.support.proxy.fault import KINDS
 from tests.support.proxy.fault_proxy import FaultProxy
 from tests.support.proxy.frames import ERRORS
 
 from ..support.judge.history import Recorder, read_events
-from ..support.refused import refused
 
 pytestmark = pytest.mark.nightly
 
@@ -112,81 +110,6 @@ def test_what_a_client_sees_of_a_fault(
     assert (event.kind, event.who) == (kind, str(os.getpid()))
     assert event.at >= began
     assert event.until >= event.at
-
-
-def test_replies_keep_their_order_where_one_is_injected(
-    proxy: FaultProxy, client: Client, server: EmbeddedServer, namespace: str
-) -> None:
-    one, key = client(), f"{namespace}:n"
-    proxy.add("error BUSY", on=["DECRBY"], times=2)
-    with one.pipeline(transaction=False) as pipeline:
-        for step in (1, -1, 1, -1, 1):
-            pipeline.incrby(key, step) if step > 0 else pipeline.decrby(key, -step)
-        replies = pipeline.execute(raise_on_error=False)
-    assert [reply if isinstance(reply, int) else type(reply) for reply in replies] == [
-        1,
-        redis.ResponseError,
-        2,
-        redis.ResponseError,
-        3,
-    ]
-
-
-def test_rules_choose_by_name_number_chance_and_process(proxy: FaultProxy, client: Client, namespace: str) -> None:
-    one = client()
-    proxy.add("error BUSY", on=["INCRBY"], who="1")
-    assert one.incr(f"{namespace}:n") == 1
-    proxy.clear()
-    proxy.add("error BUSY", on=["INCRBY"], times=2)
-    for _ in range(2):
-        with pytest.raises(redis.ResponseError):
-            one.incr(f"{namespace}:n")
-    assert one.incr(f"{namespace}:n") == 2
-    proxy.add("error BUSY", times=None, chance=0.5)
-    answers = [_is_refused(one) for _ in range(200)]
-    assert 40 < sum(answers) < 160
-    assert proxy.effects["error BUSY"] == 2 + sum(answers)
-    with pytest.raises(ValueError, match="rain"):
-        proxy.add("rain")
-
-
-def _is_refused(client: redis.Redis) -> bool:
-    try:
-        client.ping()
-    except redis.ResponseError:
-        return True
-    return False
-
-
-def test_scripts_are_known_by_name_and_a_reload_is_seen(
-    proxy: FaultProxy, make: Callable[..., Sequencer], home: Path
-) -> None:
-    seq = make(redis=proxy.url)
-    seq.append(0, group="g")
-    proxy.add("error NOSCRIPT", on=["append"])
-    assert not seq.append(1, group="g").duplicate
-    assert proxy.effects == {"error NOSCRIPT": 1, "script reloaded": 1}
-    proxy.add("error READONLY", on=["claim"])
-    with refused(ServerUnavailable, "is_replica"):
-        seq.claim()
-    assert [event.kind for event in read_events([home / "faults"]) if event.what == "seen"] == ["script reloaded"]
-
-
-def test_bytes_pass_unchanged_however_they_are_cut(proxy: FaultProxy, namespace: str, server: EmbeddedServer) -> None:
-    body = os.urandom(200_000)
-    words = [b"SET", f"{namespace}:b".encode(), body]
-    request = b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
-    request += b"*2\r\n$3\r\nGET\r\n$%d\r\n%s\r\n" % (len(words[1]), words[1])
-    expected = b"+OK\r\n$%d\r\n%s\r\n" % (len(body), body)
-    proxy.add("error BUSY", on=["GETDEL"])  # with a fault to look for, each command is looked at
-    with socket.socket(socket.AF_UNIX) as plain:
-        plain.connect(proxy.url.removeprefix("unix://"))
-        for at in range(0, len(request), 7919):
-            plain.sendall(request[at : at + 7919])
-        received = b""
-        while len(received) < len(expected):
-            received += plain.recv(65536)
-    assert received == expected
 
 
 def test_a_black_hole_swallows_what_waits_and_ends_with_the_connection(
