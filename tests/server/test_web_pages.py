@@ -156,9 +156,6 @@ def test_what_is_not_there(scene: Sequencer, make: Make, link: Link) -> None:
     assert not [key for key in link.command("KEYS", "*") if b":jobs:" in key], "whoever looks does not bring it back"
 
 
-# -- what it costs, and while the server is away --------------------------------------------------------------------
-
-
 def test_many_tabs_ask_the_server_no_more_than_one(
     scene: Sequencer, namespace: str, link: Link, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,11 +207,21 @@ def test_while_the_server_is_away_the_last_numbers_stay(scene: Sequencer, proxy:
     assert proxy.url not in answers[4].text
 
 
-# -- the search -----------------------------------------------------------------------------------------------------
+SEARCHES = {
+    "1002 'a b'": "group?g=1002&g=a+b",
+    '["1002", "a b"]': "group?g=1002&g=a+b",
+    '["1002", "a b"] m2': "message?g=1002&g=a+b&id=m2",
+    "1002 'a b' m2": "message?g=1002&g=a+b&id=m2",
+    "1002": "group?g=1002",
+    "it's": "group?g=it%27s",
+    "dead": "message?g=dead&id=d1",
+    "dead d1": "message?g=dead&id=d1",
+    **dict.fromkeys(("both", "m2", "x" * 600, "[" * 1900, "[]", "\u202e\x00", " ", "")),
+}
+"""What was typed, and where the only hit is."""
 
 
-@pytest.fixture
-def searched(make: Make) -> TestClient:
+def test_one_hit_leads_there_several_are_a_page_and_an_id_alone_is_searched_in_one_queue(make: Make) -> None:
     jobs, mails = make("jobs", max_attempts=1), make("mails")
     jobs.append(1, group="dead", id="d1")
     jobs.consume(fail, until_empty=True)
@@ -222,39 +229,20 @@ def searched(make: Make) -> TestClient:
     for group, id in ((("1002", "a b"), "m2"), ("1002", "e5"), ("it's", "i1"), ("both", "x")):
         jobs.append(1, group=group, id=id)
     mails.append(1, group="both", id="x")
-    return browse(jobs, "look")
-
-
-@pytest.mark.parametrize(
-    ("asked", "location"),
-    [
-        ("1002 'a b'", "group?g=1002&g=a+b"),
-        ('["1002", "a b"]', "group?g=1002&g=a+b"),
-        ('["1002", "a b"] m2', "message?g=1002&g=a+b&id=m2"),
-        ("1002 'a b' m2", "message?g=1002&g=a+b&id=m2"),
-        ("1002", "group?g=1002"),
-        ("it's", "group?g=it%27s"),
-        ("dead", "message?g=dead&id=d1"),
-        ("dead d1", "message?g=dead&id=d1"),
-        *((nothing, None) for nothing in ("both", "m2", "x" * 600, "[" * 1900, "[]", "\u202e\x00", " ", "")),
-    ],
-)
-def test_one_hit_leads_there_and_several_are_a_page(searched: TestClient, asked: str, location: str | None) -> None:
-    found = searched.get("/find", params={"q": asked})
-    leads_to = location and f"/q/jobs/{location}"
-    assert (found.status_code, found.headers.get("location")) == (303 if location else 200, leads_to)
-    if asked == "both":
-        assert {"/q/jobs/group?g=both", "/q/mails/group?g=both"} <= {*Read(found.text).links}
-
-
-def test_an_id_alone_is_searched_in_one_queue_and_by_one_at_a_time(searched: TestClient) -> None:
-    assert "/q/jobs/find?q=m2" in Read(searched.get("/find?q=m2").text).links
-    assert "/q/jobs/message?g=1002&g=a+b&id=m2" in Read(searched.get("/q/jobs/find?q=m2").text).links
+    http = browse(jobs, "look")
+    for typed, location in SEARCHES.items():
+        found = http.get("/find", params={"q": typed})
+        assert found.headers.get("location") == (location and f"/q/jobs/{location}"), typed
+        assert found.status_code == (303 if location else 200), typed
+    both, id_alone, walked = (
+        Read(http.get(f"/{path}").text).links for path in ("find?q=both", "find?q=m2", "q/jobs/find?q=m2")
+    )
+    assert {"/q/jobs/group?g=both", "/q/mails/group?g=both"} <= {*both}
+    assert "/q/jobs/find?q=m2" in id_alone
+    assert "/q/jobs/message?g=1002&g=a+b&id=m2" in walked
     with find._walking:
-        assert searched.get("/q/jobs/find?q=m2").status_code == 409
+        assert http.get("/q/jobs/find?q=m2").status_code == 409, "one at a time"
 
-
-# -- mounted in other applications ----------------------------------------------------------------------------------
 
 PREFIX, BASE = "/ops/sequencer", "http://127.0.0.1:8080"
 
