@@ -66,6 +66,6 @@ def command(
         warmup=usual.warmup if warmup is None else warmup,
     )
     parameters = available(parameters, is_smoke=smoke)
-    scenario = Scenario("async", USUAL, SMOKE, measure, report.summarise, report.tables, report.charts)
+    scenario = Scenario("async", USUAL, SMOKE, measure, report.summarise, report.tables)
     with host.server() as address:
         run(scenario, parameters, address.url, output, as_json)

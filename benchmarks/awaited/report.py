@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..kit import rounds
-from ..kit.charts import Chart
 from ..kit.report import median_min_max, show_range
-from ..kit.rounds import Run, chart, show, show_valid
+from ..kit.rounds import Run, show, show_valid
 from ..kit.scenario import Table
 from . import cases as of
 from .cases import BARE, BEFORE, BLOCKING, OTHERS, OURS, POOL, SINGLE
@@ -154,10 +153,3 @@ def row(entry: Entry) -> list[str]:
         show(figures.get("at once"), 0),
         delay if "delay ms p50" in figures else "-",
     ]
-
-
-def charts(summary: list[Entry]) -> Iterator[Chart]:
-    """Rates of handlers that await."""
-    some = [entry for entry in summary if entry["case"] == of.LOOP and "ratio" not in entry]
-    if some:
-        yield chart("loop", "Handlers that await 50 ms, 500 at once", "messages a second", "rate", some)

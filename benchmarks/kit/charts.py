@@ -1,4 +1,4 @@
-"""Pictures of what was measured: bars in the terminal, and an SVG file if matplotlib (extra `charts`) is there."""
+"""Pictures of what was measured: SVG files, if matplotlib (extra `charts`) is there."""
 
 from __future__ import annotations
 
@@ -8,13 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rich.bar import Bar
-from rich.console import Console
-from rich.table import Table
-
 COLOURS = ("#1f6feb", "#d29922", "#8b949e", "#2da44e", "#a371f7", "#cf222e")
 """By the position of a series: the first is sequencer's."""
-BAR_WIDTH = 48
 
 
 class Chart(NamedTuple):
@@ -27,20 +22,6 @@ class Chart(NamedTuple):
     labels: Sequence[str]
     series: Mapping[str, Sequence[Mapping[str, float] | None]]
     """By name: for each label `median`, `min` and `max`, or None where nothing was measured."""
-
-
-def show(console: Console, chart: Chart) -> None:
-    """One bar for each label and series."""
-    found = [one["median"] for values in chart.series.values() for one in values if one]
-    greatest = max(found, default=0.0) or 1.0
-    table = Table(title=f"{chart.title}, {chart.unit}", title_justify="left", box=None, show_header=False)
-    for position, label in enumerate(chart.labels):
-        for number, (name, values) in enumerate(chart.series.items()):
-            one = values[position]
-            if one is not None:
-                bar = Bar(greatest, 0, one["median"], width=BAR_WIDTH, color=COLOURS[number % len(COLOURS)])
-                table.add_row(label if number == 0 else "", name, bar, f"{one['median']:,.4g}")
-    console.print(table)
 
 
 def write(beside: Path, charts: Sequence[Chart]) -> list[Path]:

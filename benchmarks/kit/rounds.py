@@ -1,4 +1,4 @@
-"""What scenarios that compare cases have in common: turns, one run of a case, ratios within a round, cells and charts.
+"""What scenarios that compare cases have in common: turns, one run of a case, ratios within a round, cells.
 
 A case is one setting of a scenario ("8 consumers"); a round runs each case once, every other round in the opposite
 order, so that neither a slow minute nor the place in the round falls on one of them. A run with a message lost, handled
@@ -23,7 +23,6 @@ from sequencer.net.link import Link
 from ..load.judge import FAULTS
 from ..load.order_check import Handled, check_history
 from ..load.placement import Placement, parse, place, server_cpus
-from .charts import Chart
 from .report import median_min_max
 from .times import quantiles
 
@@ -240,11 +239,3 @@ def show(found: Mapping[str, float] | None, digits: int = 2) -> str:
 
 def show_valid(entry: Mapping[str, Any]) -> str:
     return f"{entry['valid_runs']} of {entry['runs']}"
-
-
-def chart(name: str, title: str, unit: str, figure: str, entries: Sequence[Mapping[str, Any]]) -> Chart:
-    """One figure of all cases, a series for each system."""
-    cases = list(dict.fromkeys(entry["case"] for entry in entries))
-    by_name = {(entry["case"], entry["system"]): entry["figures"].get(figure) for entry in entries}
-    systems = dict.fromkeys(entry["system"] for entry in entries)
-    return Chart(name, title, unit, cases, {each: [by_name.get((case, each)) for case in cases] for each in systems})

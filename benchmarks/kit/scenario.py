@@ -104,8 +104,6 @@ def run(scenario: Scenario, parameters: Any, redis: str | None, output: Path | N
     else:
         for title, columns, rows in scenario.tables(summary):
             report.print_table(console, title, columns, rows)
-        for chart in scenario.charts(summary):
-            charts.show(console, chart)
         for path in (output, *pictures):
             console.print(str(path), soft_wrap=True, markup=False)
     for one in invalid:

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from ..kit.charts import Chart
 from ..kit.phase import limit_s, wait_drained
 from ..kit.report import show_range
 from ..kit.rounds import Run, Turn, Work, measured, placed, server_work, show, show_valid, wrong_in
@@ -179,17 +178,7 @@ def tables(summary: list[dict[str, Any]]) -> Iterator[tuple[str, list[str], list
     yield "Total rate; the server's CPU us, claims and waits a message: median (min..max)", columns, rows
 
 
-def charts(summary: list[dict[str, Any]]) -> Iterator[Chart]:
-    """Rate and server CPU over those of one consumer."""
-    counts = sorted({entry["settings"]["consumers"] for entry in summary})
-    for name, title in (("rate", "Total rate"), ("cpu us", "Server CPU a message")):
-        found = {entry["case"]: entry["of_base"].get(name) for entry in summary}
-        series = {str(kind): [found.get(name_of(kind, count)) for count in counts] for kind in KINDS}
-        labels = [f"{count} consumers" if count > 1 else "1 consumer" for count in counts]
-        yield Chart(name.partition(" ")[0], f"{title}, over that with {labels[0]}", "ratio", labels, series)
-
-
-SCENARIO = Scenario("consumers", USUAL, SMOKE, measure, summarise, tables, charts)
+SCENARIO = Scenario("consumers", USUAL, SMOKE, measure, summarise, tables)
 
 
 @SCENARIO.command

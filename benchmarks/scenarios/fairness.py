@@ -25,7 +25,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from ..kit.charts import Chart
 from ..kit.phase import limit_s, wait_drained
 from ..kit.rounds import Run, Turn, measured, placed, show, show_valid, wrong_in
 from ..kit.rounds import summarise as summarise_runs
@@ -211,16 +210,7 @@ def tables(summary: list[dict[str, Any]]) -> Iterator[tuple[str, list[str], list
     yield f"Wait of the other groups' messages in ms; p99 beside over alone (at most {TARGET:g})", columns, rows
 
 
-def charts(summary: list[dict[str, Any]]) -> Iterator[Chart]:
-    """The p99, with and without the hot group."""
-    counts = sorted({entry["settings"]["consumers"] for entry in summary})
-    found = {entry["case"]: entry["figures"].get("wait p99") for entry in summary}
-    series = {str(kind): [found.get(name_of(count, kind)) for count in counts] for kind in KINDS}
-    labels = [f"{count} consumer{'s' if count > 1 else ''}" for count in counts]
-    yield Chart("p99", "Wait of the other groups' messages, p99", "ms", labels, series)
-
-
-SCENARIO = Scenario("fairness", USUAL, SMOKE, measure, summarise, tables, charts)
+SCENARIO = Scenario("fairness", USUAL, SMOKE, measure, summarise, tables)
 
 
 @SCENARIO.command

@@ -32,9 +32,8 @@ from sequencer.processes.supervisor import Supervisor
 from sequencer.processes.worker.config import WorkerConfig
 from sequencer.testing import wait_until
 
-from ..kit.charts import Chart
 from ..kit.phase import limit_s, wait_drained
-from ..kit.rounds import Run, Turn, chart, measured, placed, show, show_valid, summarise, wrong_in
+from ..kit.rounds import Run, Turn, measured, placed, show, show_valid, summarise, wrong_in
 from ..kit.scenario import Scenario
 from ..load.fleet import READY_S, Fleet, MemberFailed
 from ..load.history import read_history
@@ -202,12 +201,7 @@ def tables(summary: list[dict[str, Any]]) -> Iterator[tuple[str, list[str], list
     yield title, ["handler", "groups", "valid runs", "busy", "ideal", "sleep / asked", "steady s"], rows
 
 
-def charts(summary: list[dict[str, Any]]) -> Iterator[Chart]:
-    """The part of their time."""
-    yield chart("busy", "Time spent in handlers", "part of all", "busy", summary)
-
-
-SCENARIO = Scenario("handlers", USUAL, SMOKE, measure, summarise, tables, charts)
+SCENARIO = Scenario("handlers", USUAL, SMOKE, measure, summarise, tables)
 
 
 @SCENARIO.command

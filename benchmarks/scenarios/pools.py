@@ -33,11 +33,10 @@ from typing import Any, Literal
 
 from sequencer.client import Sequencer
 
-from ..kit.charts import Chart
 from ..kit.hook import Hook
 from ..kit.phase import POLL_S, limit_s, wait_drained
 from ..kit.report import show_range
-from ..kit.rounds import Run, Turn, chart, measured, placed, show, show_valid, wrong_in
+from ..kit.rounds import Run, Turn, measured, placed, show, show_valid, wrong_in
 from ..kit.rounds import summarise as summarise_runs
 from ..kit.scenario import Scenario
 from ..load.fleet import READY_S, Fleet, MemberFailed
@@ -240,12 +239,7 @@ def tables(summary: list[dict[str, Any]]) -> Iterator[tuple[str, list[str], list
     yield "Rate of one queue's consumers: median (min..max)", columns, rows
 
 
-def charts(summary: list[dict[str, Any]]) -> Iterator[Chart]:
-    """The rate of each case."""
-    yield chart("rate", "Rate of one queue's consumers", "messages a second", "rate", summary)
-
-
-SCENARIO = Scenario("pools", USUAL, SMOKE, measure, summarise, tables, charts)
+SCENARIO = Scenario("pools", USUAL, SMOKE, measure, summarise, tables)
 
 
 @SCENARIO.command

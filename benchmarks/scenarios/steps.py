@@ -30,8 +30,7 @@ from sequencer.settings.options import ClaimLimits
 from sequencer.store.keys import shard_keys
 from sequencer.store.ledger import Entry, Ledger, Written, encode_ledger
 
-from ..kit.charts import Chart
-from ..kit.rounds import Run, Turn, chart, measured, placed, server_work, show, show_valid, summarise
+from ..kit.rounds import Run, Turn, measured, placed, server_work, show, show_valid, summarise
 from ..kit.scenario import Scenario
 from ..load.member import QUEUE
 from ..load.placement import Placement, client_cpus, place
@@ -206,15 +205,7 @@ def tables(summary: list[dict[str, Any]]) -> Iterator[tuple[str, list[str], list
     )
 
 
-def charts(summary: list[dict[str, Any]]) -> Iterator[Chart]:
-    """The rates."""
-    name = "messages a second"
-    yield chart(
-        "steps", "One consumer, handlers that do nothing", name, name, [e for e in summary if name in e["figures"]]
-    )
-
-
-SCENARIO = Scenario("steps", USUAL, SMOKE, measure, _summarise, tables, charts)
+SCENARIO = Scenario("steps", USUAL, SMOKE, measure, _summarise, tables)
 
 
 @SCENARIO.command

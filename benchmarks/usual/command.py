@@ -89,7 +89,7 @@ def command(
         runs=runs or usual.runs,
         warmup=usual.warmup if warmup is None else warmup,
     )
-    scenario = Scenario("usual", USUAL, SMOKE, measure, report.summarise, report.tables, report.charts)
+    scenario = Scenario("usual", USUAL, SMOKE, measure, report.summarise, report.tables)
     parameters = available(parameters, is_smoke=smoke)
     with host.server() as address:
         run(scenario, parameters, address.url, output, as_json)

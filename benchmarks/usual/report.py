@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..kit import rounds
-from ..kit.charts import Chart
 from ..kit.report import median_min_max, show_range
-from ..kit.rounds import Run, chart, show, show_valid
+from ..kit.rounds import Run, show, show_valid
 from ..kit.scenario import Table
 from .crew import SYSTEMS
 from .promises import Trial
@@ -121,10 +120,3 @@ def rate_row(entry: Entry) -> list[str]:
         show(figures.get("scripts")),
         show(figures.get("server us"), 0),
     ]
-
-
-def charts(summary: list[Entry]) -> Iterator[Chart]:
-    """Rates of the cases that have one."""
-    some = [entry for entry in summary if "case" in entry and "rate" in entry["figures"]]
-    if some:
-        yield chart("rates", "The usual case", "messages a second", "rate", some)

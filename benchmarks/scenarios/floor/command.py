@@ -7,9 +7,7 @@ from ...kit.scenario import Scenario
 from ...kit.server import bare_server
 from . import trials
 
-SCENARIO = Scenario(
-    "floor", trials.USUAL, trials.SMOKE, trials.measure, summarise, trials.tables, trials.charts, server=bare_server
-)
+SCENARIO = Scenario("floor", trials.USUAL, trials.SMOKE, trials.measure, summarise, trials.tables, server=bare_server)
 
 
 @SCENARIO.command

@@ -36,9 +36,8 @@ from sequencer.net.link import Link
 from sequencer.store.keys import ShardKeys, shard_keys
 from sequencer.values.message import Message
 
-from ...kit.charts import Chart
 from ...kit.phase import limit_s
-from ...kit.rounds import Run, Turn, chart, in_turn, placed, show, show_valid, turns, wrong_in
+from ...kit.rounds import Run, Turn, in_turn, placed, show, show_valid, turns, wrong_in
 from ...kit.server import Gauge
 from ...load.fleet import Fleet, MemberFailed
 from ...load.history import Row, read_history
@@ -258,11 +257,6 @@ def tables(summary: list[dict[str, Any]]) -> Iterator[tuple[str, list[str], list
             for entry in ours
         ],
     )
-
-
-def charts(summary: list[dict[str, Any]]) -> Iterator[Chart]:
-    """The server's time of both phases together."""
-    yield chart("server", "Server's processor time, append and consume", "us a message", f"both {SERVER}", summary)
 
 
 if __name__ == "__main__":

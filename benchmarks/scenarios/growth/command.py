@@ -13,7 +13,6 @@ SCENARIO = Scenario(
     trials.measure,
     report.summarise,
     report.tables,
-    report.charts,
     server=bare_server,
 )
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...kit import rounds
-from ...kit.charts import Chart
 from ...kit.rounds import Run, show, show_valid
 from .stream import MARKS
 
@@ -45,12 +44,3 @@ def tables(summary: Summary) -> Iterator[tuple[str, list[str], list[list[str]]]]
     yield "How long one call of a script blocks the server, ms", [*head, *calls], rows(calls)
     memory = [f"rss {mark} MB" for mark in MARKS]
     yield "Resident memory of the consumer, MB", [*head, *memory], rows(memory, digits=1)
-
-
-def charts(summary: Summary) -> Iterator[Chart]:
-    """Rates of each kind by size."""
-    for kind, title in KINDS.items():
-        some = [entry for entry in summary if entry["settings"]["kind"] == kind]
-        labels = [f"{entry['settings']['size']:,}" for entry in some]
-        series = {phase: [entry["figures"].get(f"{phase} /s") for entry in some] for phase in PHASES}
-        yield Chart(kind.replace(" ", "-"), f"Rates by {title}", "messages a second", labels, series)

@@ -12,7 +12,7 @@ from ...kit.rounds import summarise
 from ...kit.scenario import Scenario
 from . import nodejs, trials
 
-SCENARIO = Scenario("latency", trials.USUAL, trials.SMOKE, trials.measure, summarise, trials.tables, trials.charts)
+SCENARIO = Scenario("latency", trials.USUAL, trials.SMOKE, trials.measure, summarise, trials.tables)
 
 
 @SCENARIO.command

@@ -24,9 +24,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ...kit.charts import Chart
 from ...kit.phase import limit_s, wait_drained
-from ...kit.rounds import Run, Turn, chart, measured, placed, show, show_valid, wrong_in
+from ...kit.rounds import Run, Turn, measured, placed, show, show_valid, wrong_in
 from ...load import arrivals
 from ...load.arrivals import delays, numbers_of, reached
 from ...load.fleet import Fleet, MemberFailed
@@ -164,10 +163,3 @@ def tables(summary: list[dict[str, Any]]) -> Iterator[tuple[str, list[str], list
             for entry in summary
         ]
         yield title, ["rate", "system", "valid runs", *SHOWN], rows
-
-
-def charts(summary: list[dict[str, Any]]) -> Iterator[Chart]:
-    """The middle and the tail."""
-    for which in ("p50", "p99"):
-        name = f"from append {which}"
-        yield chart(which, f"Append to handler start, {which}", "ms", name, summary)

@@ -7,9 +7,7 @@ from ...kit.scenario import Scenario
 from ...kit.server import bare_server
 from . import report, trials
 
-SCENARIO = Scenario(
-    "memory", trials.USUAL, trials.SMOKE, trials.measure, summarise, report.tables, report.charts, server=bare_server
-)
+SCENARIO = Scenario("memory", trials.USUAL, trials.SMOKE, trials.measure, summarise, report.tables, server=bare_server)
 
 
 @SCENARIO.command

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ...kit.charts import Chart
 from ...kit.rounds import show, show_valid
 from .trials import PENDING
 
@@ -36,16 +35,3 @@ def tables(summary: Summary) -> Iterator[tuple[str, list[str], list[list[str]]]]
         [*head, "lease", "id (seen)", "ids, MB", "watermark", "all, a message"],
         rows(["lease", "handled dedup", "ids, MB", "handled watermarks", "handled all"]),
     )
-
-
-def charts(summary: Summary) -> Iterator[Chart]:
-    """Bytes beyond body and id for each shape, a series for each sort of ids."""
-    sorts = list(dict.fromkeys(entry["settings"]["ids"] for entry in summary))
-    shapes = list(dict.fromkeys(entry["settings"]["groups"] for entry in summary))
-    found = {
-        (entry["settings"]["ids"], entry["settings"]["groups"]): entry["figures"].get("beyond body and id")
-        for entry in summary
-    }
-    series = {f"ids {ids}": [found.get((ids, shape)) for shape in shapes] for ids in sorts}
-    labels = [f"{shape:,} group{'s' if shape > 1 else ''}" for shape in shapes]
-    yield Chart("beyond", "A pending message, beyond body and id", "bytes", labels, series)
