@@ -127,6 +127,7 @@ pytestmark = pytest.mark.nightly
         "policies --variants sequence,bodies",
         "skew",
         "timers",
+        "cluster",
         "consumers",
         "fairness",
         "growth",
