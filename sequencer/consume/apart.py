@@ -6,16 +6,11 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
-from ..drain import effects as asked
 from ..drain.slots import Slot
 from ..drain.steps.declared import Steps
-from ..errors import StopConsuming
 from ..settings.pace import STOP_CHECK_S
-from ..values.message import ConsumeSummary
-from .around import lived
-from .perform import Performer, quick_switches
+from .perform import Performer
 from .slots import SlotConsumer, ThreadSlot
 from .time_limit import TimeLimit
 
@@ -28,15 +23,6 @@ class MainSlot(ThreadSlot):
     def __init__(self, slot: Slot, consumer: SlotConsumer) -> None:
         super().__init__(slot, consumer)
         self.limit = TimeLimit(consumer.timeout_s, self._handler.timeouts_s if isinstance(self._handler, Steps) else ())
-
-    def ask(self, effect: asked.SettleAndClaim | asked.Ahead | asked.Flush | asked.Note | asked.Wait) -> Any:
-        if isinstance(effect, asked.Ahead) or not self._consumer.ask(self.slot, effect):
-            return None
-        while callable(answer := self.answers.get()):  # what is to be told in this thread
-            answer()
-        if isinstance(answer, BaseException):
-            raise answer
-        return answer
 
     def is_over_time(self, now: float) -> bool:
         return self.limit.check(now)
@@ -63,31 +49,22 @@ class ApartConsumer(SlotConsumer):
             Performer.interrupt(self._one)
 
     def tell(self, call: Callable[[], object]) -> None:
-        self._one.answers.put(partial(self._tell_now, call))
+        self._one.answers.put(partial(self.tell_now, call))
 
-    def _tell_now(self, call: Callable[[], object]) -> None:
-        try:
-            call()
-        except StopConsuming:  # an observer's wish
-            self.stop()
+    def _tell(self) -> None:
+        while not self._one.answers.empty():
+            if callable(left := self._one.answers.get()):
+                left()
 
-    def run(self) -> ConsumeSummary:
+    def _run_slots(self) -> None:
         one, is_over, self._thread = self._one, threading.Event(), threading.get_ident()
         watch = threading.Thread(target=self._watch_until, args=(is_over,), name="sequencer-watch", daemon=True)
-        with lived(self.lifespans), one.limit.in_force(), quick_switches():
+        with one.limit.in_force():
             try:
-                self.hub.start()
                 watch.start()
                 one.run(self._options)
             finally:
-                self.stop()
                 is_over.set()
-                self.hub.end(self.over)
-                while not one.answers.empty():
-                    if callable(left := one.answers.get()):
-                        left()
-                self.emitter.close()
-        return self._summary()
 
     def _watch_until(self, is_over: threading.Event) -> None:
         while not is_over.wait(STOP_CHECK_S):

@@ -45,7 +45,7 @@ class LoopSlot:
         self._effects: Any = None
         self._task: asyncio.Task[Any] | None = None
         self._message: Message | None = None
-        self._hung: Message | None = None
+        self.hung: Message | None = None
         self._why: BaseException | None = None  # with what the handler in progress was cancelled
         self._limit_s: float | None = None  # of the handler or the step in progress
         self._limit: asyncio.TimerHandle | None = None
@@ -63,11 +63,8 @@ class LoopSlot:
         message, since = self._message, self.slot.held.running_since
         return None if message is None or since is None else (message, since)
 
-    def take_no_more(self) -> None:
+    def stop(self) -> None:
         self.runner.is_stopping = True
-
-    def hangs(self, message: Message) -> None:
-        self._hung = message
 
     def is_over_time(self, now: float) -> bool:
         at, held = self._limited_at, self.slot.held
@@ -120,10 +117,7 @@ class LoopSlot:
                 self._pause = None if effect.is_whole else pause
                 return WAITS
             case asked.Tell() | Failed():
-                try:
-                    consumer.events.tell(effect)
-                except StopConsuming:  # an observer's wish
-                    consumer.stop()
+                consumer.tell_now(partial(consumer.events.tell, effect))
                 if isinstance(effect, Failed) and type(effect.error) is Undecodable:
                     consumer.hub.invalidate()
         return None
@@ -186,7 +180,7 @@ class LoopSlot:
                 return without_ours(timed_out(error, self._limit_s))
             error = why.with_traceback(error.__traceback__)
         if type(error) is StopConsuming:
-            if message is self._hung:
+            if message is self.hung:
                 return without_ours(timed_out(error, None))
             self._consumer.events.released(message, run)
         return without_ours(error)
@@ -322,13 +316,7 @@ class LoopConsumer(ManySlots[LoopSlot]):
     def tell(self, call: Callable[[], object]) -> None:
         if self._is_running:
             with suppress(RuntimeError):  # the loop is over
-                self.loop.call_soon_threadsafe(self._call, call, context=self._context)
-
-    def _call(self, call: Callable[[], object]) -> None:
-        try:
-            call()
-        except StopConsuming:  # an observer's wish
-            self.stop()
+                self.loop.call_soon_threadsafe(self.tell_now, call, context=self._context)
 
     def lost(self) -> None:
         self.tell(self._cancel_lost)

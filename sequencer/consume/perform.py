@@ -40,7 +40,7 @@ class Performer(ABC):
         self.events, self._handler, self.limit = events, handler, limit
         self._runner, self._held = runner, runner.held
         self._in_progress: Message | None = None
-        self._hung: Message | None = None
+        self.hung: Message | None = None
         """The message that hangs, according to the supervisor: interrupting it counts as an attempt."""
         self._is_running = self._is_interrupted = self._is_shielded = False
         """Whether a handler or a step runs, so that it may be interrupted; an interrupt came; the step that runs began
@@ -202,7 +202,7 @@ class Performer(ABC):
 
     def _outcome(self, error: BaseException, message: Message, run: Run | None = None) -> BaseException:
         if type(error) is StopConsuming:
-            if message is self._hung:
+            if message is self.hung:
                 return without_ours(timed_out(error, None))
             self.events.released(message, run)
         return without_ours(self.limit.outcome(error))

@@ -76,7 +76,6 @@ class ManySlots(AnyConsumer, Generic[SlotT]):
         self._interrupted_at: float | None = None
         self.error: BaseException | None = None
         """What ended it early, where it runs in the background of an event loop."""
-        self._hung: list[Message] = []
         self._named: set[Slot] = set()  # those that ignore an interrupt, once that is logged
         histories = [new_history() for _ in range(options.concurrency or 1)]
         made = [self._new(self._all.new(history=history)) for history in histories]
@@ -96,6 +95,12 @@ class ManySlots(AnyConsumer, Generic[SlotT]):
     @abstractmethod
     def tell(self, call: Callable[[], object]) -> None:
         """Call this in a thread that may run user code: an observer's."""
+
+    def tell_now(self, call: Callable[[], object]) -> None:
+        try:
+            call()
+        except StopConsuming:  # an observer's wish
+            self.stop()
 
     @abstractmethod
     async def run_here(self) -> ConsumeSummary:
@@ -123,7 +128,7 @@ class ManySlots(AnyConsumer, Generic[SlotT]):
     def stop(self) -> None:
         """Take nothing new; finish and acknowledge what runs. A note only: safe in a signal handler or any thread."""
         for one in self.slots.values():
-            one.take_no_more()
+            one.stop()
         self.hub.stop()
 
     def interrupt(self) -> None:
@@ -136,8 +141,7 @@ class ManySlots(AnyConsumer, Generic[SlotT]):
         """The messages in progress hang, so the end of each counts as an attempt: `interrupt` follows. Any thread."""
         for one in self.slots.values():
             if running := one.running:
-                self._hung.append(running[0])
-                one.hangs(running[0])
+                one.hung = running[0]
                 self.hub.renew_last(one.slot, running[1])
 
     def on_stuck(self, call: Callable[[Message], object]) -> None:
@@ -190,8 +194,8 @@ class ManySlots(AnyConsumer, Generic[SlotT]):
 
     def stuck(self, slot: Slot) -> None:
         """The lease of a handler that is stuck was renewed for the last time."""
-        running, is_killed = self.slots[slot].running, self._on_stuck is not None
-        if running and running[0] not in self._hung:
+        one, is_killed = self.slots[slot], self._on_stuck is not None
+        if (running := one.running) and running[0] is not one.hung:
             runs_s = round(time.monotonic() - running[1], 1)
             self.events.emit("handler stuck", running[0], runs_s=runs_s, is_killed=is_killed)
             if self._on_stuck:
@@ -231,19 +235,14 @@ class ThreadSlot(Performer):
     def ask(self, effect: asked.SettleAndClaim | asked.Ahead | asked.Flush | asked.Note | asked.Wait) -> Any:
         if isinstance(effect, asked.Ahead) or not self._consumer.ask(self.slot, effect):
             return None
-        if isinstance(answer := self.answers.get(), BaseException):
+        while callable(answer := self.answers.get()):  # what is to be told in this thread
+            answer()
+        if isinstance(answer, BaseException):
             raise answer
         return answer
 
     def invalidate(self) -> None:
         self._consumer.hub.invalidate()
-
-    def take_no_more(self) -> None:
-        self._runner.is_stopping = True
-
-    def hangs(self, message: Message) -> None:
-        """Its end counts as an attempt."""
-        self._hung = message
 
     def is_over_time(self, now: float) -> bool:
         """Whether the handler that runs ignored the end of its time; it may be interrupted here."""
@@ -290,26 +289,30 @@ class SlotConsumer(ManySlots[ThreadSlot]):
 
     def run(self) -> ConsumeSummary:
         """Consume until the end. Raises as a Consumer."""
-        threads = [
-            threading.Thread(target=copy_context().run, args=given, name=f"sequencer-slot-{n}", daemon=True)
-            for n, given in enumerate([(slot.run, self._options) for slot in self.slots.values()], 1)
-        ]
         with lived(self.lifespans), quick_switches():
             try:
                 self.hub.start()
-                for thread in threads:
-                    thread.start()
-                self._watch(threads)
-            except BaseException:  # Ctrl-C; once more, and they are left alone
-                self.interrupt()
-                self._watch(threads)
-                raise
+                self._run_slots()
             finally:
                 self.stop()
                 self.hub.end(self.over)
                 self._tell()
                 self.emitter.close()
         return self._summary()
+
+    def _run_slots(self) -> None:
+        threads = [
+            threading.Thread(target=copy_context().run, args=given, name=f"sequencer-slot-{n}", daemon=True)
+            for n, given in enumerate([(slot.run, self._options) for slot in self.slots.values()], 1)
+        ]
+        try:
+            for thread in threads:
+                thread.start()
+            self._watch(threads)
+        except BaseException:  # Ctrl-C; once more, and they are left alone
+            self.interrupt()
+            self._watch(threads)
+            raise
 
     async def run_here(self) -> ConsumeSummary:
         thread = ThreadPoolExecutor(1, "sequencer-consumer")  # one of the loop's own would be missed for long
@@ -328,7 +331,4 @@ class SlotConsumer(ManySlots[ThreadSlot]):
 
     def _tell(self) -> None:
         while not self._calls.empty():  # nobody else takes from it
-            try:
-                self._calls.get()()
-            except StopConsuming:  # an observer's wish
-                self.stop()
+            self.tell_now(self._calls.get())

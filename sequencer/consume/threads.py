@@ -139,7 +139,7 @@ class Consumer(AnyConsumer, Performer):
     def hang(self) -> None:
         """The message in progress hangs, so its end counts as an attempt: `interrupt` follows. From any thread."""
         if (running := self.running) is not None:
-            self._hung, self._held.stuck_since = running
+            self.hung, self._held.stuck_since = running
 
     def on_stuck(self, call: Callable[[Message], object]) -> None:
         """Call this, in the renewer's thread, when a handler ignores the end of its time: it has to end the process."""
