@@ -8,29 +8,14 @@ from typing import Annotated
 
 import typer
 
-from ..kit.scenario import AsJson, Output, Scenario, Smoke, Warmup, parsed, run
+from ..kit.scenario import Output, Scenario, Smoke, Warmup, parsed, run
 from ..load.placement import parse as parse_placement
 from ..peers import host
-from ..peers.installation import NotInstalled, install, installed
+from ..peers.installation import available
 from ..usual.command import among
 from . import report
 from .cases import OTHERS, PARTS
-from .trials import SMOKE, USUAL, Parameters, measure
-
-
-def available(parameters: Parameters, *, is_smoke: bool) -> Parameters:
-    """Those peers that are, or can be, installed, as in `peers`. A smoke installs nothing."""
-    found, left_out = [], []
-    for name in parameters.peers if "loop" in parameters.parts else ():
-        try:
-            if is_smoke and not installed(OTHERS[name], parameters.cache):
-                raise NotInstalled(f"{name} is left out: a smoke installs nothing")
-            install(OTHERS[name], parameters.cache, lambda text: typer.echo(text, err=True))
-            found.append(name)
-        except NotInstalled as error:
-            left_out.append(str(error))
-            typer.echo(left_out[-1], err=True)
-    return replace(parameters, peers=tuple(found), left_out=tuple(left_out))
+from .trials import SMOKE, USUAL, measure
 
 
 def command(
@@ -49,7 +34,6 @@ def command(
     ] = None,
     warmup: Warmup = None,
     output: Output = None,
-    as_json: AsJson = False,
     smoke: Smoke = False,
 ) -> None:
     """Many handlers in one process, awaited or in threads, beside peers; and appends from an event loop."""
@@ -65,7 +49,9 @@ def command(
         runs=runs or usual.runs,
         warmup=usual.warmup if warmup is None else warmup,
     )
-    parameters = available(parameters, is_smoke=smoke)
+    asked = [OTHERS[name] for name in parameters.peers if "loop" in parameters.parts]
+    found, left_out = available(asked, cache, is_smoke=smoke)
+    parameters = replace(parameters, peers=tuple(one.name for one in found), left_out=tuple(left_out))
     scenario = Scenario("async", USUAL, SMOKE, measure, report.summarise, report.tables)
     with host.server() as address:
-        run(scenario, parameters, address.url, output, as_json)
+        run(scenario, parameters, address.url, output)

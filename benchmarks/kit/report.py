@@ -70,10 +70,9 @@ def print_machine(console: Console, machine: Mapping[str, Any]) -> None:
     )
 
 
-def default_path(scenario: str, now: datetime | None = None) -> Path:
+def default_path(scenario: str) -> Path:
     """`bench-results/SCENARIO-TIME.json` in the working directory."""
-    now = now or datetime.now(UTC)
-    return Path("bench-results") / f"{scenario}-{now:%Y%m%dT%H%M%SZ}.json"
+    return Path("bench-results") / f"{scenario}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
 
 
 def write_json(path: Path, result: Mapping[str, Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -27,7 +26,6 @@ Runs = Annotated[int | None, typer.Option(min=1, max=100, help="Runs that are re
 Warmup = Annotated[int | None, typer.Option(min=0, max=100, help="Runs before them.  [1; smoke: 0]")]
 RedisUrl = Annotated[str | None, typer.Option(help="URL of a server; else one of its own.")]
 Output = Annotated[Path | None, typer.Option(help="The JSON file.  [bench-results/SCENARIO-TIME.json]")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the JSON instead of tables.")]
 Smoke = Annotated[bool, typer.Option(help="All of it tiny: only shows that it works.")]
 
 
@@ -59,14 +57,13 @@ class Scenario:
             placement: Where = None,
             redis: RedisUrl = None,
             output: Output = None,
-            as_json: AsJson = False,
             smoke: Smoke = False,
             **own: Any,
         ) -> None:
             common = {"runs": runs, "warmup": warmup, "placement": chosen_placement(placement, redis)}
             given = {name: value for name, value in common.items() if value is not None and hasattr(self.usual, name)}
             parameters = choose(self.smoke if smoke else self.usual, **own)
-            run(self, replace(parameters, **given), redis, output, as_json)
+            run(self, replace(parameters, **given), redis, output)
 
         _, *its = inspect.signature(choose, eval_str=True).parameters.values()
         *all_have, _ = inspect.signature(command, eval_str=True).parameters.values()
@@ -77,8 +74,8 @@ class Scenario:
         return command
 
 
-def run(scenario: Scenario, parameters: Any, redis: str | None, output: Path | None, as_json: bool) -> None:
-    """Measure, write the files, print tables or JSON; ends in typer.Exit with the status. Raises SequencerError."""
+def run(scenario: Scenario, parameters: Any, redis: str | None, output: Path | None) -> None:
+    """Measure, write the files, print tables; ends in typer.Exit with the status. Raises SequencerError."""
     output = output or report.default_path(scenario.name)
     began = datetime.now(UTC)
     progress, console = report.make_console(stderr=True), report.make_console()
@@ -99,15 +96,12 @@ def run(scenario: Scenario, parameters: Any, redis: str | None, output: Path | N
     }
     report.write_json(output, result)
     pictures = charts.write(output, list(scenario.charts(summary)))
-    if as_json:
-        print(json.dumps(result))
-    else:
-        for title, columns, rows in scenario.tables(summary):
-            report.print_table(console, title, columns, rows)
-        for path in (output, *pictures):
-            console.print(str(path), soft_wrap=True, markup=False)
+    for title, columns, rows in scenario.tables(summary):
+        report.print_table(console, title, columns, rows)
+    for path in (output, *pictures):
+        console.print(str(path), soft_wrap=True, markup=False)
     for one in invalid:
-        (progress if as_json else console).print(f"NOT VALID: {one.line()}", soft_wrap=True, markup=False)
+        console.print(f"NOT VALID: {one.line()}", soft_wrap=True, markup=False)
     raise typer.Exit(INVALID if invalid else FINE)
 
 

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from ..kit.scenario import AsJson, Output, Runs, Scenario, Smoke, Warmup, parsed, run
+from ..kit.scenario import Output, Runs, Scenario, Smoke, Warmup, parsed, run
 from . import host, results, systems
 from . import trials as peers_trials
+from .installation import available
 
 
 def command(
@@ -29,21 +30,23 @@ def command(
     runs: Runs = None,
     warmup: Warmup = None,
     output: Output = None,
-    as_json: AsJson = False,
     smoke: Smoke = False,
 ) -> None:
     """Rates of sequencer beside its peers, each installed by itself, on a server of their own."""
     base = peers_trials.SMOKE if smoke else peers_trials.USUAL
     chosen = parsed("--columns", systems.parse_columns, columns, base.columns)
     some = parsed("--systems", systems.parse, wanted, base.systems)
-    usual = peers_trials.usual(smoke, some, cache, lambda text: typer.echo(text, err=True))
+    found, left_out = available(some, cache, is_smoke=smoke)
     parameters = replace(
-        usual,
+        base,
+        systems=tuple(found),
         columns=chosen,
-        messages=messages or usual.messages,
-        trials=usual.trials if trials is None else trials,
-        runs=runs or usual.runs,
-        warmup=usual.warmup if warmup is None else warmup,
+        cache=cache,
+        left_out=tuple(left_out),
+        messages=messages or base.messages,
+        trials=base.trials if trials is None else trials,
+        runs=runs or base.runs,
+        warmup=base.warmup if warmup is None else warmup,
     )
     scenario = Scenario(
         "peers",
@@ -55,4 +58,4 @@ def command(
         results.charts,
     )
     with host.server() as address:
-        run(scenario, parameters, address.url, output, as_json)
+        run(scenario, parameters, address.url, output)

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Iterable
 from pathlib import Path
 
 from .systems import System
@@ -36,10 +36,30 @@ def installed(system: System, cache: Path) -> bool:
     return bool(found == list(system.packages)) and (system.kind != "node" or shutil.which("node") is not None)
 
 
-def install(system: System, cache: Path, say: Callable[[str], None]) -> None:
-    """Make sure that it is there. Raises NotInstalled."""
-    if installed(system, cache):
-        return
+def available(systems: Iterable[System], cache: Path, *, is_smoke: bool) -> tuple[list[System], list[str]]:
+    """Those that are, or can be, installed, and why others are left out, which is said as well. A smoke installs
+    nothing.
+    """
+    found, left_out = [], []
+    for system in systems:
+        try:
+            if not installed(system, cache):
+                if is_smoke:
+                    raise NotInstalled(f"{system.name} is left out: a smoke installs nothing")
+                install(system, cache)
+            found.append(system)
+        except NotInstalled as error:
+            left_out.append(str(error))
+            say(left_out[-1])
+    return found, left_out
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def install(system: System, cache: Path) -> None:
+    """Raises NotInstalled."""
     for program in ("node", "npm") if system.kind == "node" else ():
         if shutil.which(program) is None:
             raise NotInstalled(f"{system.name} is left out: {program} is not on PATH")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from ..kit.rounds import turns
 from ..load.placement import Placement
 from .cells import Cell, Run, run_cell
 from .host import Address
-from .installation import NotInstalled, install, installed, node_version
+from .installation import node_version
 from .systems import ALL, BY_NAME, COLUMNS, SYSTEMS, Column, Setting, System
 
 TRIAL_SHARE = 3
@@ -65,22 +65,6 @@ SMOKE = replace(
     messages=200,
     trials=0,
 )
-
-
-def usual(smoke: bool, systems: Iterable[System], cache: Path, say: Callable[[str], None]) -> Parameters:
-    """The usual parameters with those systems that are, or can be, installed. A smoke installs nothing."""
-    found, left_out = [], []
-    for system in systems:
-        try:
-            if not smoke:
-                install(system, cache, say)
-            elif not installed(system, cache):
-                raise NotInstalled(f"{system.name} is left out: a smoke installs nothing")
-            found.append(system)
-        except NotInstalled as error:
-            left_out.append(str(error))
-            say(left_out[-1])
-    return replace(SMOKE if smoke else USUAL, systems=tuple(found), cache=cache, left_out=tuple(left_out))
 
 
 def measure(url: str, parameters: Parameters, on_run: OnRun) -> list[Run]:

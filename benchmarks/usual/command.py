@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from ..kit.scenario import AsJson, Output, Runs, Scenario, Smoke, Warmup, parsed, run
+from ..kit.scenario import Output, Runs, Scenario, Smoke, Warmup, parsed, run
 from ..load.placement import parse as parse_placement
 from ..peers import host
 from ..peers.host import Address
-from ..peers.installation import NotInstalled, install, installed
+from ..peers.installation import available
 from ..peers.systems import ALL as PEERS
 from . import promises, rates, report
 from .crew import SYSTEMS
@@ -31,22 +31,6 @@ def among(every: tuple[str, ...], always: tuple[str, ...] = ()) -> Callable[[str
         return tuple(name for name in every if name in names or name in always)
 
     return choose
-
-
-def available(parameters: Parameters, *, is_smoke: bool) -> Parameters:
-    """Those systems that are, or can be, installed, as in `peers`. A smoke installs nothing."""
-    found, left_out = [], []
-    for name in parameters.systems:
-        try:
-            if name in PEERS and not is_smoke:
-                install(PEERS[name], parameters.cache, lambda text: typer.echo(text, err=True))
-            elif name in PEERS and not installed(PEERS[name], parameters.cache):
-                raise NotInstalled(f"{name} is left out: a smoke installs nothing")
-            found.append(name)
-        except NotInstalled as error:
-            left_out.append(str(error))
-            typer.echo(left_out[-1], err=True)
-    return replace(parameters, systems=tuple(found), left_out=tuple(left_out))
 
 
 def measure(url: str, parameters: Parameters, on_run: Callable[[Any], None]) -> list[Any]:
@@ -70,7 +54,6 @@ def command(
     runs: Runs = None,
     warmup: Warmup = None,
     output: Output = None,
-    as_json: AsJson = False,
     smoke: Smoke = False,
 ) -> None:
     """The usual case: one message a group, slow handlers; beside own Streams, the seed's algorithm, Celery and RQ."""
@@ -90,6 +73,9 @@ def command(
         warmup=usual.warmup if warmup is None else warmup,
     )
     scenario = Scenario("usual", USUAL, SMOKE, measure, report.summarise, report.tables)
-    parameters = available(parameters, is_smoke=smoke)
+    peers = [PEERS[name] for name in parameters.systems if name in PEERS]
+    found, left_out = available(peers, cache, is_smoke=smoke)
+    there = tuple(name for name in parameters.systems if name not in PEERS or PEERS[name] in found)
+    parameters = replace(parameters, systems=there, left_out=tuple(left_out))
     with host.server() as address:
-        run(scenario, parameters, address.url, output, as_json)
+        run(scenario, parameters, address.url, output)
