@@ -43,8 +43,7 @@ def web(
     try:
         import uvicorn
 
-        from ..web import dashboard
-        from ..web.access import Token
+        from ..web import Token, dashboard
     except ModuleNotFoundError as error:
         raise ConfigurationError("web_missing", module=error.name) from error
     own = os.environ.get(TOKEN, "")
