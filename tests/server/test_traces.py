@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -39,43 +40,33 @@ def content(chance: random.Random) -> tuple[Any, dict[str, str]]:
     return body, chance.choice([{}, {}, {"a": text}, {"a": text, "traceparent-of": "b"}])
 
 
-def wrong_pairs(seq: Sequencer, count: int) -> tuple[int, int, int]:
-    """How many random pairs under one id are equal, how many differ, and of how many the second one is not what it
-    should be: a duplicate where body and headers are the same but for the trace, else a conflict.
-    """
-    chance, wrong, equal = random.Random(7), 0, 0
+def compared(seq: Sequencer, count: int) -> Counter[tuple[bool, bool]]:
+    """Random pairs under one id: whether they are the same but for the trace, and whether the second is a duplicate."""
+    chance, found = random.Random(7), Counter[tuple[bool, bool]]()
     for at in range(count):
-        first = content(chance)
-        other = first if chance.random() < 0.5 else content(chance)
-        about: list[dict[str, Any]] = [
-            {"group": str(at % 50), "id": at, "body": body, "headers": {**headers, **chance.choice(TRACES)}}
-            for body, headers in (first, other)
-        ]
-        if at % 2:
-            seq.append(**about[0])
-        else:
-            seq.append_many(about[:1])
+        one, another = content(chance), content(chance)
+        pair = one, one if chance.random() < 0.5 else another
+        about = [{"body": body, "headers": headers | chance.choice(TRACES)} for body, headers in pair]
+        first, second = ({"group": str(at % 50), "id": at, **each} for each in about)
+        _ = seq.append(**first) if at % 2 else seq.append_many([first])
         try:
-            is_duplicate = bool(seq.append(**about[1]).duplicate)
+            is_duplicate = bool(seq.append(**second).duplicate)
         except IdConflict:
             is_duplicate = False
-        is_equal = orjson.dumps(first) == orjson.dumps(other)
-        equal += is_equal
-        wrong += is_equal != is_duplicate
-    return equal, count - equal, wrong
+        found[orjson.dumps(pair[0]) == orjson.dumps(pair[1]), is_duplicate] += 1
+    return found
 
 
 @pytest.mark.slow
 def test_a_repeat_from_another_trace_is_a_duplicate_and_other_content_a_conflict(seq: Sequencer) -> None:
-    count = examples(6000)
-    equal, different, wrong = wrong_pairs(seq, count)
-    assert wrong == 0
-    assert min(equal, different) > count // 5
+    found = compared(seq, count := examples(6000))
+    assert found.keys() == {(True, True), (False, False)}
+    assert min(found.values()) > count // 5
 
 
 def test_where_traces_are_compared_repeats_are_conflicts(seq: Sequencer) -> None:
     with changed_script("append", "(ends or 0) - 1", "-1"):
-        assert wrong_pairs(seq, 100)[2] > 20
+        assert compared(seq, 100)[True, False] > 20
 
 
 def test_the_trace_comes_back_with_a_message_that_dies_moves_or_runs_again(make: Make) -> None:
