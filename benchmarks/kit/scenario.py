@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from sequencer.net.endpoint import redact
+from sequencer.net.urls import redact
 
 from ..load.workload import Spread
 from . import charts, machine, report

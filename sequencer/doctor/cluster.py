@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 from ..calls.net_protocol import Alone
 from ..errors import SequencerError, ServerUnavailable
-from ..net.cluster import Cluster, named
+from ..net.cluster import Cluster
 from ..net.endpoint import HASTY_S
 from ..net.link import ConnectionAlone, Link, finish
+from ..net.slots import named
 from ..store.keys import ShardKeys, guard_key
 from ..texts.findings import Finding, finding
 from .rights import is_denied

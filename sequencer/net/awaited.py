@@ -18,14 +18,13 @@ from ..calls.call import Call
 from ..calls.net_protocol import Alone, Answer, Command, How
 from ..errors import SequencerError, ServerUnavailable
 from ..settings.options import Replicas
-from .cluster import named
 from .cluster_line import AnyLine, ClusterLine, LineAlone
 from .endpoint import CALL_TIMEOUT_S, Connection, Endpoint, ServedNet
 from .line import Line, WaitingLine
 from .link import CHECK_EVERY_S, INVALIDATED, REFRESH_EVERY_S, Guide
 from .refusals import NodeAway, translate
 from .repeats import Repeats, round_trip
-from .slots import Place
+from .slots import Place, named
 
 T = TypeVar("T")
 

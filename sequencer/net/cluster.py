@@ -9,43 +9,24 @@ ASK is never followed: a shard would be written on two nodes at once.
 
 from __future__ import annotations
 
-import re
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 import redis
 
 from ..calls.net_protocol import Command
 from ..errors import SequencerError, ServerNotUsable
 from .refusals import BROKEN, NOT_HERE, SILENT, NodeAway, NotHere, translate
-from .slots import Place, SlotMap, by_node, guarded
+from .slots import Place, SlotMap, by_node, guarded, named
 
-MARK = "+cluster"
 CONNECT_S = 0.75
 """How long each step of a connect to a node may take, and to ask it for the map; once nodes are away, all together."""
 AWAY_S = CONNECT_S
 """How long a node that could not be reached is not asked again: then a call finds each of them away once at most."""
-_URL = re.compile(r"(\w+)\+cluster://([^/?#]*@)?([^/?#@\s]+)(?:/0?)?(?:\?([^?#@]*))?")
 LATE_S = 0.1
 """How long an answer may have been on its way before the time for it is measured."""
-
-
-def parse_cluster_url(url: str) -> tuple[list[Place], str, str]:
-    """`redis+cluster://[user:pass@]h1[:6379],h2/[?options]`: its nodes, what its URL would be, were it a server called
-    `node`, and the URL without what is secret. Raises ValueError.
-    """
-    found = _URL.fullmatch(url)
-    if found is None:
-        raise ValueError
-    scheme, user, hosts, query = (part or "" for part in found.groups())
-    parts = [urlsplit(f"//{host}") for host in hosts.split(",")]
-    seeds = [(one.hostname or "", one.port or 6379) for one in parts]
-    if not all(host for host, _ in seeds):
-        raise ValueError
-    return seeds, f"{scheme}://{user}node/?{query}", f"{scheme}{MARK}://{'***@' if user else ''}{hosts}"
 
 
 class Cluster:
@@ -159,10 +140,6 @@ def least(answers: Sequence[Any]) -> Any:
     """The one answer, or of several to WAIT an error or the least."""
     errors = [one for one in answers if isinstance(one, Exception)]
     return (errors or answers)[0] if errors or len(answers) == 1 else min(answers)
-
-
-def named(place: Place) -> str:
-    return f"{place[0]}:{place[1]}"
 
 
 class Node:

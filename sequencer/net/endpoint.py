@@ -15,7 +15,7 @@ from functools import partial
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 import redis
 import redis.asyncio
@@ -27,13 +27,12 @@ from redis.retry import Retry
 
 from ..errors import ConfigurationError
 from ..settings.options import QueueOptions
-from .cluster import MARK as CLUSTER_MARK
-from .cluster import Cluster, ClusterConnection, named, parse_cluster_url
+from .cluster import Cluster, ClusterConnection
 from .refusals import translate
 from .repeats import ATTEMPTS
-from .sentinel import MARK, Sentinels
-from .sentinel import REPLY_S as SENTINEL_REPLY_S
-from .slots import Place
+from .sentinel import REPLY_S, Sentinels
+from .slots import Place, named
+from .urls import PORTS, SCHEMES, parse_several, redact
 
 Connection = Any
 """A redis-py connection (or fakeredis's): untyped in redis-py, and the only place where `Any` stands for the driver."""
@@ -55,33 +54,9 @@ SETTINGS: dict[str, Any] = {
 TIMEOUTS = ("socket_timeout", "socket_connect_timeout")
 """Settings that a URL may give, in seconds: rediss://host?socket_timeout=1"""
 MAX_TIMEOUT_S = 86_400.0
-_sentinel: Any = redis.sentinel
 SENTINEL_POOLS = redis.sentinel.SentinelConnectionPool, redis.asyncio.sentinel.SentinelConnectionPool
-_SCHEMES = {"valkey": "redis", "valkeys": "rediss", "redis": "redis", "rediss": "rediss", "unix": "unix"}
 _DATABASE = re.compile(r"/?|/[0-9]+")
 """The path of a URL: redis-py takes no number for database 0, and /1/2 for 12."""
-
-
-def redact(url: str) -> str:
-    """The URL without user, password and query; only the scheme where an unescaped password confuses the parts."""
-    scheme, found, _ = url.partition("://")
-    try:
-        if scheme.removesuffix(MARK) in _SCHEMES and scheme.endswith(MARK):
-            return _printable(Sentinels(url).name)
-        if scheme.removesuffix(CLUSTER_MARK) in _SCHEMES and scheme.endswith(CLUSTER_MARK):
-            return _printable(parse_cluster_url(url)[2])
-        parts = urlsplit(url)
-        port = f":{parts.port}" if parts.port else ""
-    except ValueError:
-        return f"{scheme}://***" if found else "***"
-    if parts.scheme not in _SCHEMES or "@" in parts.path + parts.query + parts.fragment:
-        return f"{parts.scheme}://***" if parts.scheme in _SCHEMES else "***"
-    user = "***@" if "@" in parts.netloc else ""
-    return _printable(f"{parts.scheme}://{user}{parts.hostname or ''}{port}{parts.path}")
-
-
-def _printable(text: str) -> str:
-    return "".join([char if char.isprintable() else quote(char, errors="replace") for char in text])
 
 
 class Endpoint:
@@ -90,7 +65,7 @@ class Endpoint:
     def __init__(
         self,
         make: Callable[[], Connection],
-        name: str | Callable[[], str],
+        name: str,
         url: str | None,
         total_s: float = CALL_TIMEOUT_S,
         pool: Any = None,
@@ -99,13 +74,13 @@ class Endpoint:
         limits: dict[str, Any] | None = None,
     ) -> None:
         self.make = make  # makes a connection that is not connected yet
-        self._name = name
+        self.name = name  # how to call it in errors and logs; never holds a password
         self.url = url  # the URL for other processes, with its password; None when made from a client
         self.total_s = total_s
         """How long a call may take with all its repeats: no attempt begins after it, and no answer takes longer."""
         self._limits = {} if limits is None else limits  # what `make` gives connections in place of their timeouts
         self._pool = pool  # a redis-py pool, for its options
-        self.sentinels = sentinels  # of the URL, which know the host and port
+        self.sentinels = sentinels  # which know the host and port
         self.cluster = cluster
         self.attempts: float = math.inf if cluster else ATTEMPTS
         """How often a repeatable call is sent, within its time: another node of a cluster may be promoted meanwhile."""
@@ -114,11 +89,6 @@ class Endpoint:
         """Set `total_s`, in place of what the URL says; before a connection is made."""
         self.total_s = total_s
         self._limits |= dict.fromkeys(TIMEOUTS, total_s)
-
-    @property
-    def name(self) -> str:
-        """How to call it in errors and logs; never holds a password."""
-        return self._name if isinstance(self._name, str) else self._name()
 
     @classmethod
     def from_url(cls, url: str) -> Endpoint:
@@ -129,53 +99,45 @@ class Endpoint:
         if not url.strip():  # a variable got no value, and data would go to another server without a word
             raise ConfigurationError("url_empty")
         scheme, found, _ = url.partition("://")
-        mark = next((one for one in (MARK, CLUSTER_MARK) if scheme.endswith(one)), "")
-        scheme = scheme.removesuffix(mark)
-        if not found or scheme not in _SCHEMES or (mark and scheme == "unix"):
+        scheme, is_several, kind = scheme.partition("+")
+        if not found or scheme not in SCHEMES or (is_several and (kind not in PORTS or scheme == "unix")):
             raise ConfigurationError("url_scheme_unknown", url=redact(url))
         with suppress(ValueError, TypeError, AttributeError, redis.RedisError):
-            sentinels, cluster, server_url = None, None, url
-            if mark == MARK:
-                sentinels = Sentinels(url)
-                server_url = sentinels.server_url
-            elif mark:
-                seeds, server_url, name = parse_cluster_url(url)
-                cluster = Cluster(seeds, name)
+            several = parse_several(url) if kind else None
+            server_url = several.server_url if several else url
             parts = urlsplit(server_url)
             parts.port  # noqa: B018 - raises for a bad one, which redis-py would say with the password
             if scheme != "unix" and not _DATABASE.fullmatch(parts.path):
                 raise ValueError
-            pool = redis.ConnectionPool.from_url(_SCHEMES[scheme] + server_url[len(scheme) :])
+            pool = redis.ConnectionPool.from_url(SCHEMES[scheme] + server_url[len(scheme) :])
             if any(not 0 <= (pool.connection_kwargs.get(name) or 0) <= MAX_TIMEOUT_S for name in TIMEOUTS):
                 raise ValueError
-            if not 0 <= (pool.connection_kwargs.get("db") or 0) < (1 if cluster else 2**31):
+            if not 0 <= (pool.connection_kwargs.get("db") or 0) < (1 if kind == "cluster" else 2**31):
                 raise ValueError
             total_s = pool.connection_kwargs.get("socket_timeout") or CALL_TIMEOUT_S
             pool.connection_kwargs.setdefault("socket_connect_timeout", total_s)
             own = dict[str, Any]()
             _maker(pool, own, TIMEOUTS)()  # does not connect, but knows which options there are
-            if cluster:
-                return cls._of_cluster(cluster, pool, url, total_s)
-            if sentinels:
-                limits: Any = dict.fromkeys(TIMEOUTS, min(SENTINEL_REPLY_S, total_s))
-                sentinels.make = lambda **given: _maker(pool, limits, **given)()
+            if several and kind == "cluster":
+                return cls._of_cluster(Cluster(several.places, several.name), pool, url, total_s)
+            sentinels = None
+            if several:
+                reply = dict.fromkeys(TIMEOUTS, min(REPLY_S, total_s))
+                login = {"username": None, "password": None, "db": 0, **several.login}
+                ask = _nodes_of(pool, reply, **login)
+                sentinels = Sentinels(several.places, several.primary, several.name, ask)
             make = _maker(pool, own, TIMEOUTS, sentinels)
             return cls(make, redact(url), url, total_s, pool, sentinels, limits=own)
         # Raised here, not where it was caught: the error there may hold the password, and would go along as context.
-        codes = {MARK: "sentinel_url_unreadable", CLUSTER_MARK: "cluster_url_unreadable"}
-        raise ConfigurationError(codes.get(mark, "url_unreadable"), url=redact(url))
+        raise ConfigurationError(f"{kind}_url_unreadable" if kind else "url_unreadable", url=redact(url))
 
     @classmethod
     def _of_cluster(
         cls, cluster: Cluster, pool: Any, url: str | None = None, total_s: float = CALL_TIMEOUT_S
     ) -> Endpoint:
         limits = dict[str, Any]()
-
-        def make(place: Place) -> Connection:
-            return _maker(pool, limits, TIMEOUTS, host=place[0], port=place[1])()
-
-        cluster.make, name = make, _printable(cluster.name)
-        return cls(lambda: ClusterConnection(cluster), name, url, total_s, pool, None, cluster, limits)
+        cluster.make = _nodes_of(pool, limits)
+        return cls(lambda: ClusterConnection(cluster), cluster.name, url, total_s, pool, None, cluster, limits)
 
     @classmethod
     def from_client(cls, client: Any) -> Endpoint:
@@ -187,14 +149,16 @@ class Endpoint:
         pool = getattr(client, "connection_pool", None)
         if not isinstance(client, redis.Redis | redis.asyncio.Redis) or pool is None:
             raise ConfigurationError("redis_invalid", kind=type(client).__name__)
-        pool = _converted(pool, redis) if isinstance(client, redis.asyncio.Redis) else pool
-        limits = dict[str, Any]()
-        make = _maker(pool, limits)
+        own, limits, sentinels = pool, dict[str, Any](), None
+        if isinstance(client, redis.asyncio.Redis) or isinstance(pool, SENTINEL_POOLS):
+            own = _converted(pool, redis)
+        name = str(own.connection_kwargs.get("path") or named(_place_of(own)))
         if isinstance(pool, SENTINEL_POOLS):
-            return cls(make, lambda: _sentinel_name(pool), None, pool=pool, limits=limits)
-        options = pool.connection_kwargs
-        place = options.get("path") or f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
-        return cls(make, str(place), None, pool=pool, limits=limits)
+            asked = [_converted(one.connection_pool, redis) for one in pool.sentinel_manager.sentinels]
+            name = f"{','.join(named(_place_of(one)) for one in asked)}/{pool.service_name}"
+            ask = _nodes_of(asked[0], dict.fromkeys(TIMEOUTS, REPLY_S))
+            sentinels = Sentinels([*map(_place_of, asked)], pool.service_name, name, ask)
+        return cls(_maker(own, limits, (), sentinels), name, None, pool=own, sentinels=sentinels, limits=limits)
 
     def make_awaited(self, place: Place | None = None) -> Connection:
         """A connection for an event loop, not connected yet, that reads without a time limit. Asks Sentinel. `place`:
@@ -239,16 +203,13 @@ class Endpoint:
         return connection
 
 
-def _sentinel_name(pool: Any) -> str:
-    """The primary by its name and, once a Sentinel has said it, by its address."""
-    if not pool.is_master:
-        return f"a replica of {pool.service_name}"
-    if pool.master_address:
-        host, port = pool.master_address
-        return f"primary {pool.service_name} ({host}:{port})"
-    asked = [one.connection_pool.connection_kwargs for one in pool.sentinel_manager.sentinels]
-    places = ", ".join(f"{one.get('host', 'localhost')}:{one.get('port', 26379)}" for one in asked)
-    return f"primary {pool.service_name} (of Sentinel {places})"
+def _place_of(pool: Any) -> Place:
+    return pool.connection_kwargs.get("host", "localhost"), pool.connection_kwargs.get("port", 6379)
+
+
+def _nodes_of(pool: Any, limits: Mapping[str, Any], **login: Any) -> Callable[[Place], Connection]:
+    """Makes a connection to one of several servers with the options of that pool."""
+    return lambda place: _maker(pool, limits, TIMEOUTS, **login, host=place[0], port=place[1])()
 
 
 def _cluster_of(client: Any) -> tuple[Cluster, Any]:
@@ -318,19 +279,8 @@ def _converted(pool: Any, to: Any) -> Any:
     kind: Any = getattr(pool, "connection_class", None)
     if not _is_real(kind):
         raise ConfigurationError("redis_invalid", kind=getattr(kind, "__qualname__", str(kind)))
-    name, options, of_sentinel = kind.__name__, pool.connection_kwargs, isinstance(pool, SENTINEL_POOLS)
-    if of_sentinel:
-        options = {one: value for one, value in options.items() if one != "connection_pool" and "maint_" not in one}
-    if of_sentinel and to is redis:
-        asked, own = pool.sentinel_manager, _sentinel
-        at = [one.connection_pool.connection_kwargs for one in asked.sentinels]
-        places = [(one.get("host", "localhost"), one.get("port", 26379)) for one in at]
-        manager = own.Sentinel(places, asked.min_other_sentinels, asked.sentinel_kwargs)
-        options.update(connection_class=getattr(own, name), is_master=pool.is_master)
-        return own.SentinelConnectionPool(pool.service_name, manager, **options)
-    if of_sentinel:
-        name = name.removeprefix("SentinelManaged")
-        options["host"], options["port"] = pool.get_master_address() if pool.is_master else next(pool.rotate_slaves())
+    options = {one: value for one, value in pool.connection_kwargs.items() if one != "connection_pool"}
+    name = kind.__name__.removeprefix("SentinelManaged")
     return SimpleNamespace(connection_class=getattr(to, name), connection_kwargs=options)
 
 

@@ -6,58 +6,31 @@ one, and keeps connections to Sentinels that nobody closes. Here each connect as
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import redis
 
 from ..errors import SequencerError, ServerUnavailable
 from .refusals import translate
+from .slots import Place, named
 
-MARK = "+sentinel"
 REPLY_S = 1.0
 """How long one Sentinel may take before the next one is asked: those of a failover are where the primary was."""
-_URL = re.compile(r"(\w+)\+sentinel://([^/?#]*@)?([^/?#@\s]+)/([^/?#@]+)(/[^/?#@]*)?(?:\?([^?#@]*))?")
-Place = tuple[str, int]
 
 
 class Sentinels:
-    """`redis+sentinel://[user:pass@]h1[:26379],h2/NAME[/db][?sentinel_username=&sentinel_password=]`. Connected only
-    while they are asked, so threads and forks may share it.
-    """
+    """Connected only while they are asked, so threads and forks may share it."""
 
-    make: Callable[..., Any]
-    """Makes a connection; is set before one is asked."""
-
-    def __init__(self, url: str) -> None:
-        """Raises ValueError."""
-        found = _URL.fullmatch(url)
-        if found is None:
-            raise ValueError
-        scheme, user, hosts, name, path, query = (part or "" for part in found.groups())
-        self.primary, options = unquote(name), list[str]()
-        self.login: dict[str, Any] = {"username": None, "password": None, "db": 0}
-        for option in query.split("&"):
-            key, _, value = option.partition("=")
-            if key in ("sentinel_username", "sentinel_password"):
-                self.login[key.removeprefix("sentinel_")] = unquote(value)
-            else:
-                options.append(option)
-        parts = [urlsplit(f"//{host}") for host in hosts.split(",")]
-        self.places: list[Place] = [(one.hostname or "", one.port or 26379) for one in parts]
-        if not all(host for host, _ in self.places):
-            raise ValueError
-        self.server_url = f"{scheme}://{user}primary{path}?{'&'.join(options)}"
-        """What its URL would be, were it a server called `primary`."""
-        self.name = f"{scheme}{MARK}://{'***@' if user or self.login['password'] else ''}{hosts}/{name}{path}"
+    def __init__(self, places: Sequence[Place], primary: str, name: str, make: Callable[[Place], Any]) -> None:
+        """`make`: a connection to one, not connected yet."""
+        self.places, self.primary, self.name, self.make = [*places], primary, name, make
 
     def ask(self, place: Place, *questions: str) -> list[Any]:
         """What one of them answers about the primary; only answers after the first may be errors. Raises
         SequencerError.
         """
-        connection = self.make(host=place[0], port=place[1], **self.login)
+        connection = self.make(place)
         try:
             connection.connect()
             answers = list[Any]()
@@ -71,7 +44,7 @@ class Sentinels:
                 raise answers[0]
             return answers
         except (redis.RedisError, OSError, UnicodeError) as error:
-            raise translate(error, f"{place[0]}:{place[1]}") from error
+            raise translate(error, named(place)) from error
         finally:
             connection.disconnect()
 
@@ -85,9 +58,9 @@ class Sentinels:
                 if "down" not in state["flags"] or (host, port) != (state["ip"], state["port"]):
                     self.places = [place, *[one for one in self.places if one != place]]
                     return {"host": host, "port": int(port)}
-                failures.append(f"{place[0]}:{place[1]}: {host}:{port} is down")
+                failures.append(f"{named(place)}: {host}:{port} is down")
             except SequencerError as error:
-                failures.append(f"{place[0]}:{place[1]}: {error.fields['error']}")
+                failures.append(f"{named(place)}: {error.fields['error']}")
         raise ServerUnavailable("primary_unknown", server=self.name, error="; ".join(failures))
 
 

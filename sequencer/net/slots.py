@@ -13,10 +13,14 @@ from ..calls.net_protocol import Command
 from ..store.keys import guard_key
 
 Place = tuple[str, int]
-"""Host and port of a node."""
+"""Host and port."""
 _KEYLESS = {"ACL", "CLIENT", "CLUSTER", "CONFIG", "DISCARD", "EXEC", "INFO", "MULTI", "SCAN", "SCRIPT", "TIME", "WAIT"}
 _SCRIPTS = "EVAL", "EVALSHA"
 _AFTER_COUNT = "ZINTER", "ZINTERCARD"
+
+
+def named(place: Place) -> str:
+    return f"{place[0]}:{place[1]}"
 
 
 @lru_cache(maxsize=4096)
@@ -61,7 +65,7 @@ class SlotMap:
         """
         owners: list[Place | None] = [None] * REDIS_CLUSTER_HASH_SLOTS
         for first, last, (host, port, *_), *_replicas in reply:
-            place = _named(host) or asked[0], int(port)
+            place = _host(host) or asked[0], int(port)
             owners[first : last + 1] = [place] * (last + 1 - first)
         if not any(owners):
             raise redis.ResponseError("CLUSTERDOWN no node has a hash slot")
@@ -74,7 +78,7 @@ class SlotMap:
 
     def learn(self, moved: redis.exceptions.MovedError, asked: Place) -> None:
         """Not read again now: a node that has not heard of it yet would take it back."""
-        self._owners[moved.slot_id] = _named(moved.host.encode()) or asked[0], moved.port
+        self._owners[moved.slot_id] = _host(moved.host.encode()) or asked[0], moved.port
 
     def places(self) -> list[Place]:
         """All that may know the map."""
@@ -110,6 +114,6 @@ def by_node(commands: Sequence[Command], routed: Sequence[Place]) -> dict[Place,
     return found
 
 
-def _named(host: bytes | None) -> str:
+def _host(host: bytes | None) -> str:
     """`?` and nothing stand for an address that a node does not know of itself."""
     return "" if host in (None, b"?") else host.decode()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import redis.asyncio.sentinel
 import redis.sentinel
 
 from sequencer import Policy, Sequencer, SequencerError
@@ -91,16 +92,14 @@ def test_a_url_with_a_wrong_timeout_or_database_is_refused(url: str) -> None:
     assert [Endpoint.from_url(f"redis://h{path}").make().db for path in ("", "/", "?db=0", "/15")] == [0, 0, 0, 15]
 
 
-@pytest.mark.slow
-def test_errors_of_a_sentinel_client_name_the_primary(monkeypatch: pytest.MonkeyPatch) -> None:
-    sentinel: Any = redis.sentinel.Sentinel([("127.0.0.1", 1), ("127.0.0.1", 2)])  # type: ignore[no-untyped-call]
-    endpoint = Endpoint.from_client(sentinel.master_for("orders"))
-    with refused(ServerUnavailable, "unreachable", server="primary orders (of Sentinel 127.0.0.1:1, 127.0.0.1:2)"):
+@pytest.mark.parametrize("kind", [redis.sentinel.Sentinel, redis.asyncio.sentinel.Sentinel])
+def test_errors_of_a_sentinel_client_name_sentinels_and_primary(kind: Any) -> None:
+    client = kind([("127.0.0.1", 1), ("127.0.0.1", 2)], sentinel_kwargs={"password": "geheim"}).master_for("orders")
+    endpoint = Endpoint.from_client(client)
+    assert endpoint.sentinels
+    assert endpoint.sentinels.make(("h", 1)).password == "geheim"
+    with refused(ServerUnavailable, "primary_unknown", server="127.0.0.1:1,127.0.0.1:2/orders"):
         endpoint.connect()
-    monkeypatch.setattr(sentinel, "discover_master", lambda name: ("127.0.0.1", 3))
-    with refused(ServerUnavailable, "unreachable", server="primary orders (127.0.0.1:3)"):
-        endpoint.connect()
-    assert Endpoint.from_client(sentinel.slave_for("orders")).name == "a replica of orders"
 
 
 @pytest.mark.parametrize("look", [Sequencer.groups, Sequencer.parked, Sequencer.dead, lambda s, **k: s.peek("g", **k)])

@@ -23,8 +23,9 @@ from sequencer.errors import (
     ServerNotUsable,
     ServerUnavailable,
 )
-from sequencer.net.endpoint import Endpoint, redact
+from sequencer.net.endpoint import Endpoint
 from sequencer.net.refusals import translate
+from sequencer.net.urls import redact
 from sequencer.settings.backoff import Backoff
 from sequencer.settings.options import ClaimLimits, QueueOptions
 from sequencer.settings.pace import BATCH_S, LEAD_S, TOO_LONG

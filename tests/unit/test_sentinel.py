@@ -22,8 +22,9 @@ from ..support.refused import refused
     ],
 )
 def test_a_url_names_sentinels_and_primary(url: str, places: Any, primary: str) -> None:
-    parts = Sentinels(url)
-    assert (parts.places, parts.primary, Endpoint.from_url(url).name) == (places, primary, url)
+    endpoint = Endpoint.from_url(url)
+    assert endpoint.sentinels
+    assert (endpoint.sentinels.places, endpoint.sentinels.primary, endpoint.name) == (places, primary, url)
 
 
 @pytest.mark.parametrize(("kind", "is_tls"), [("redis", False), ("rediss", True), ("valkey", False), ("valkeys", True)])
@@ -34,7 +35,7 @@ def test_sentinels_and_server_have_passwords_of_their_own(
     endpoint, asked = Endpoint.from_url(f"{kind}+sentinel://u:p@h/shop/2?{options}"), list[Any]()
 
     def tell(sentinels: Sentinels, place: tuple[str, int], *_: str) -> list[Any]:
-        asked.append(sentinels.make(host=place[0], port=place[1], **sentinels.login))
+        asked.append(sentinels.make(place))
         return answers(b"master", b"10.0.0.1", b"10.0.0.1")
 
     monkeypatch.setattr(Sentinels, "ask", tell)
@@ -82,7 +83,8 @@ def scripted(monkeypatch: pytest.MonkeyPatch, **answers: Any) -> list[str]:
 def test_the_first_that_knows_a_primary_that_is_up_is_asked_first_again(
     monkeypatch: pytest.MonkeyPatch, one: Any, other: Any, asked: str, host: str
 ) -> None:
-    told, sentinels = scripted(monkeypatch, a=one, b=other), Sentinels("redis+sentinel://a,b/shop")
+    told, sentinels = scripted(monkeypatch, a=one, b=other), Endpoint.from_url("redis+sentinel://a,b/shop").sentinels
+    assert sentinels
     assert sentinels.place() == sentinels.place() == {"host": host, "port": 1}
     assert "".join(told) == asked
 
