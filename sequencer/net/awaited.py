@@ -18,10 +18,10 @@ from ..calls.call import Call
 from ..calls.net_protocol import Alone, Answer, Command, How
 from ..errors import SequencerError, ServerUnavailable
 from ..settings.options import Replicas
-from .cluster_line import AnyLine, ClusterLine, LineAlone
+from .cluster_line import AnyLine, ClusterLine
 from .endpoint import CALL_TIMEOUT_S, Connection, Endpoint, ServedNet
 from .line import Line, WaitingLine
-from .link import CHECK_EVERY_S, INVALIDATED, REFRESH_EVERY_S, Guide
+from .link import CHECK_EVERY_S, INVALIDATED, REFRESH_EVERY_S, Guide, OneConnection
 from .refusals import NodeAway, translate
 from .repeats import Repeats, round_trip
 from .slots import Place, named
@@ -113,23 +113,21 @@ class AwaitedNet(ServedNet):
             return call.eval_command(self._generation)
 
         trip = round_trip(calls, command, whole, self.endpoint, self.guide is not None, began, wait)
-        commands = next(trip)
+        answers: Any = None
         try:
             while True:
+                commands = trip.send(answers)
                 if commands is None:
                     assert self.guide
                     await self.guide.find_generation(self._alone(line))
-                    commands = next(trip)
-                    continue
-                if isinstance(commands, float):
+                elif isinstance(commands, float):
                     await asyncio.sleep(commands)
-                    commands = next(trip)
-                    continue
-                asked = line.ask(commands)
-                if meanwhile:
-                    meanwhile()
-                    meanwhile = None
-                commands = trip.send(await asked)
+                else:
+                    asked = line.ask(commands)
+                    if meanwhile:
+                        meanwhile()
+                        meanwhile = None
+                    answers = await asked
         except StopIteration as end:
             values, confirmed = end.value
             return values, confirmed
@@ -197,8 +195,9 @@ class AwaitedNet(ServedNet):
     def _until(self) -> float:
         return time.monotonic() + (self._endpoint.total_s if self._endpoint else CALL_TIMEOUT_S)
 
-    def _alone(self, line: AnyLine, until: float = math.inf) -> LineAlone:
-        return LineAlone(line, self.endpoint.total_s, until)
+    def _alone(self, line: AnyLine, until: float = math.inf) -> OneConnection:
+        cluster = line if isinstance(line, ClusterLine) else None
+        return OneConnection(line.name, line.ask, asyncio.sleep, self.endpoint.total_s, until, cluster)
 
     def _make(self) -> Connection:
         """In a thread: it may start the embedded server, or ask Sentinel."""

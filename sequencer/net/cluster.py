@@ -68,6 +68,12 @@ class Cluster:
         if not self.map.primaries:
             raise next((one for one in failures if isinstance(one, ServerNotUsable)), failures[0])
 
+    def primaries(self) -> list[Place]:
+        """All of them, as far as a node that answers knows. Raises SequencerError."""
+        self.map.is_stale = True
+        self.refresh()
+        return self.map.primaries
+
     def _read_map(self, place: Place) -> None:
         node = self.connected(place)
         try:
@@ -261,13 +267,11 @@ class ClusterConnection:
             return any(one.failure or one.driver.can_read(timeout) for one in self._unread[0][:1])
         return any(one.driver.can_read(0) for one in self._nodes.values() if one.is_connected and not one.failure)
 
-    def primaries(self) -> list[tuple[str, Any]]:
-        """Name and connection of each primary, for what is asked of nodes, not of keys. Raises SequencerError."""
-        self._map.is_stale = True  # one that is new may be unknown
-        self._cluster.refresh()
-        nodes = [*map(self._node, self._map.primaries)]
-        for node in nodes:
-            node.send([])
-            if node.failure:
-                raise translate(node.failure, self._cluster.name)
-        return [(f"{named(one.place)} of {self._cluster.name}", one.driver) for one in nodes]
+    async def primaries(self) -> list[Place]:
+        return self._cluster.primaries()
+
+    async def of_node(self, place: Place, commands: Sequence[Command]) -> list[Any]:
+        """What one node answers, past all routing."""
+        node = self._node(place)
+        node.send(node.driver.pack_commands(commands))
+        return [node.read() for _ in commands]

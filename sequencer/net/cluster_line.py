@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import redis
 
-from ..calls.net_protocol import Alone, Command
+from ..calls.net_protocol import Command
 from ..errors import SequencerError
 from .cluster import Cluster, least
 from .line import Line
-from .link import OneConnection
 from .slots import Place, by_node, guarded
 
 
@@ -44,17 +42,17 @@ class ClusterLine:
         routed, self._pinned = self._cluster.map.route(commands, near, self._pinned)
         found = by_node(commands, routed)
         answers: list[list[Any]] = [[] for _ in commands]
-        of_nodes = [self._of_node(place, [guarded(commands[i]) for i in found[place]]) for place in found]
+        of_nodes = [self.of_node(place, [guarded(commands[i]) for i in found[place]]) for place in found]
         for numbers, some in zip(found.values(), await asyncio.gather(*of_nodes), strict=True):
             for i, answer in zip(numbers, some, strict=True):
                 answers[i].append(answer)
         return [*map(least, answers)]
 
-    async def _of_node(self, place: Place, commands: list[Command]) -> list[Any]:
+    async def of_node(self, place: Place, commands: Sequence[Command]) -> list[Any]:
         is_sent = False
         try:
             self._cluster.check(place)
-            line = await self.line(place)
+            line = await self._line(place)
             is_sent = True
             answers = await line.ask(commands)
             self._near = place
@@ -63,7 +61,7 @@ class ClusterLine:
             self._near = None if self._near == place else self._near
             return [self._cluster.away(place, error, is_sent=is_sent)] * len(commands)
 
-    async def line(self, place: Place) -> Line:
+    async def _line(self, place: Place) -> Line:
         """One to that node. Raises SequencerError."""
         task = self._lines.get(place)
         if task is None or (task.done() and not any(line.is_open for line in connected([task]))):
@@ -76,11 +74,8 @@ class ClusterLine:
         self._cluster.answered(place)
         return line
 
-    async def primaries(self) -> list[Line]:
-        """A line to each. Raises SequencerError."""
-        self._cluster.map.is_stale = True
-        await self.connect()
-        return await asyncio.gather(*map(self.line, self._cluster.map.primaries))
+    async def primaries(self) -> list[Place]:
+        return await asyncio.to_thread(self._cluster.primaries)
 
     def retire(self) -> None:
         for line in connected(self._lines.values()):
@@ -104,16 +99,3 @@ def connected(tasks: Iterable[asyncio.Task[Line]]) -> list[Line]:
 
 
 AnyLine = Line | ClusterLine
-
-
-class LineAlone(OneConnection):
-    """Of a line."""
-
-    def __init__(self, line: AnyLine, timeout_s: float, until: float = math.inf) -> None:
-        super().__init__(line.name, line.ask, asyncio.sleep, timeout_s, until)
-        self._line = line
-
-    async def nodes(self) -> Sequence[Alone]:
-        if not isinstance(self._line, ClusterLine):
-            return [self]
-        return [LineAlone(line, self._timeout_s) for line in await self._line.primaries()]

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from functools import partial
 from importlib import import_module
 from types import SimpleNamespace
@@ -177,16 +178,15 @@ class Endpoint:
 
     def hasty(self) -> Endpoint:
         """The same, for who asks what is so now: of a cluster nothing is waited for."""
-        if self.cluster is None:
-            return self
-        return Endpoint(self.make, self.name, self.url, HASTY_S, self._pool, cluster=self.cluster)
+        one = copy(self)
+        one.total_s = HASTY_S if self.cluster else self.total_s
+        return one
 
     def nodes(self) -> list[Endpoint]:
         """Each primary of a cluster alone, past all routing; one server: itself. Raises SequencerError."""
         if (cluster := self.cluster) is None:
             return [self]
-        cluster.refresh()
-        return [Endpoint(partial(cluster.connected, one), named(one), None, HASTY_S) for one in cluster.map.primaries]
+        return [Endpoint(partial(cluster.connected, one), named(one), None, HASTY_S) for one in cluster.primaries()]
 
     @property
     def is_real(self) -> bool:

@@ -173,14 +173,14 @@ class Link:
                 raise
 
     def _refresh(self, guide: Guide, connection: Connection, *, is_new: bool) -> None:
-        finish(guide.refresh(ConnectionAlone(connection, self.endpoint.name, until=self._until), is_new=is_new))
+        finish(guide.refresh(self._alone(connection), is_new=is_new))
         now = time.monotonic()
         self._refresh_at, guide.check_at = now + REFRESH_EVERY_S, now + CHECK_EVERY_S
 
     def _check(self, guide: Guide) -> None:
         guide.check_at = time.monotonic() + CHECK_EVERY_S  # first: other threads of the client need not check as well
         try:
-            finish(guide.check(ConnectionAlone(self._connection, self.endpoint.name, until=self._until)))
+            finish(guide.check(self._alone(self._connection)))
         except BaseException:
             guide.check_at = INVALIDATED
             raise
@@ -188,7 +188,7 @@ class Link:
     def _find_generation(self, guide: Guide) -> None:
         """Who calls it closes the connection where that is lost."""
         self._is_stale = False
-        finish(guide.find_generation(ConnectionAlone(self._connection, self.endpoint.name, until=self._until)))
+        finish(guide.find_generation(self._alone(self._connection)))
 
     # -- calls --------------------------------------------------------------------------------------------------
 
@@ -238,17 +238,16 @@ class Link:
         how = self._command, self._whole_command, self.endpoint, self._guide is not None
         trip = round_trip(calls, *how, self._began, wait)
         try:
-            commands = trip.send(self._exchange(connection, next(trip), meanwhile))
+            answers: Any = None
             while True:
+                commands = trip.send(answers)
                 if commands is None:
                     assert self._guide
                     self._find_generation(self._guide)
-                    commands = next(trip)
                 elif isinstance(commands, float):
                     time.sleep(commands)
-                    commands = next(trip)
                 else:
-                    commands = trip.send(self._exchange(connection, commands))
+                    answers, meanwhile = self._exchange(connection, commands, meanwhile), None
         except StopIteration as end:
             values, self.confirmed = end.value
             found: list[Any] = values
@@ -316,27 +315,24 @@ class Link:
 
     def commands(self, commands: Sequence[Command]) -> list[Any]:
         """Plain commands in one round trip, repeated once on a fresh connection if a kept one had gone stale."""
-        self._began, replies = time.monotonic(), list[Any]()
-        for is_last in (False, True):
+        self._began, is_last = time.monotonic(), False
+        while True:
+            alone = self._alone(self._ready())
             try:
-                replies = self._exchange(connection := self._ready(), commands)
-                again = partial(self._exchange_again, connection)
-                finish(settle(commands, replies, self._until, again, pause, NodeAway))
-                break
-            except (redis.RedisError, OSError) as error:
-                self.close()
+                return finish(alone.read(commands, NodeAway))
+            except ServerUnavailable as error:
+                if not alone.is_given_up:
+                    raise
+                error.maybe_sent = True
                 if is_last or self._is_over():
-                    failure = translate(error, self.endpoint.name)
-                    if isinstance(failure, ServerUnavailable):
-                        failure.maybe_sent = True
-                    raise failure from error
-        for reply in replies:
-            if isinstance(reply, Exception):
-                raise translate(reply, self.endpoint.name) from reply
-        return replies
+                    raise
+                is_last = True
+            finally:
+                if alone.is_given_up:
+                    self.close()
 
-    async def _exchange_again(self, connection: Connection, commands: Sequence[Command]) -> list[Any]:
-        return self._exchange(connection, commands)
+    def _alone(self, connection: Connection) -> OneConnection:
+        return ConnectionAlone(connection, self.endpoint.name, self.endpoint.total_s, self._until)
 
     def _exchange(
         self, connection: Connection, commands: Sequence[Command], meanwhile: Callable[[], None] | None = None
@@ -355,11 +351,22 @@ class Link:
 class OneConnection:
     """An `Alone`: what is sent is sent once, on one connection or not at all."""
 
-    def __init__(self, name: str, ask: Ask, sleep: Sleep, timeout_s: float, until: float) -> None:
-        """`timeout_s`: of each question; `until`, by the monotonic clock: of all."""
+    def __init__(
+        self,
+        name: str,
+        ask: Ask,
+        sleep: Sleep,
+        timeout_s: float,
+        until: float = math.inf,
+        cluster: Any = None,
+    ) -> None:
+        """`timeout_s`: of each question; `until`, by the monotonic clock: of all. `cluster`: the connection, if it is
+        one to a cluster.
+        """
         self.name, self.is_given_up = name, False
         """Whether it is to be closed at the end, as one that is lost is already."""
         self._ask, self._sleep, self._timeout_s, self._until = ask, sleep, timeout_s, until
+        self._cluster = cluster
 
     async def answers(self, commands: Sequence[Command], *kinds: Any, within_s: float = math.inf) -> list[Any]:
         """`kinds`: of answers for which a command is sent again."""
@@ -384,7 +391,10 @@ class OneConnection:
         return answers
 
     async def nodes(self) -> Sequence[Alone]:
-        return [self]
+        if (cluster := self._cluster) is None:
+            return [self]
+        asks = [partial(cluster.of_node, place) for place in await cluster.primaries()]
+        return [OneConnection(self.name, ask, self._sleep, self._timeout_s) for ask in asks]
 
     def give_up(self) -> None:
         self.is_given_up = True
@@ -396,17 +406,12 @@ class ConnectionAlone(OneConnection):
     def __init__(
         self, connection: Connection, name: str, timeout_s: float = CALL_TIMEOUT_S, until: float = math.inf
     ) -> None:
-        super().__init__(name, self._exchange, pause, timeout_s, until)
-        self._connection = connection
+        async def ask(commands: Sequence[Command]) -> list[Any]:
+            send(connection, commands)
+            return receive(connection, len(commands))
 
-    async def _exchange(self, commands: Sequence[Command]) -> list[Any]:
-        send(self._connection, commands)
-        return receive(self._connection, len(commands))
-
-    async def nodes(self) -> Sequence[Alone]:
-        if not isinstance(self._connection, ClusterConnection):
-            return [self]
-        return [ConnectionAlone(node, name) for name, node in self._connection.primaries()]
+        cluster = connection if isinstance(connection, ClusterConnection) else None
+        super().__init__(name, ask, pause, timeout_s, until, cluster)
 
 
 async def pause(seconds: float) -> None:

@@ -14,6 +14,7 @@ from sequencer import EmbeddedServer, Message, Sequencer
 from sequencer.calls.examine import repair
 from sequencer.doctor.diagnose import MAX_SHOWN, diagnose, is_healthy
 from sequencer.doctor.invariants import InvariantCheck
+from sequencer.net import link as link_module
 from sequencer.net.endpoint import Endpoint
 from sequencer.net.link import Link
 from sequencer.store.keys import ShardKeys, registry_key, shard_keys
@@ -175,13 +176,13 @@ def test_large_groups_and_large_records_are_read_in_pages(
     assert link.run_one(repair(keys, "wide", members=wide)).looked_at == 3, "it stops after 2 MB"
     assert link.run_one(repair(keys, "wide", ids=[name[16:] for name in wide])).looked_at == 3
     sent: list[tuple[Any, ...]] = []
-    exchange = Link._exchange
+    send = link_module.send
 
-    def watch(self: Link, connection: Any, commands: Any, *rest: Any) -> Any:
+    def watch(connection: Any, commands: Any) -> None:
         sent.extend(words for words in commands if words[2:4] not in ((0, 0), (-1, -1)))  # lowest and highest score
-        return exchange(self, connection, commands, *rest)
+        send(connection, commands)
 
-    monkeypatch.setattr(Link, "_exchange", watch)
+    monkeypatch.setattr(link_module, "send", watch)
     found = [(one.fields.get("group"), one.code) for one in examine(repair=True)]
     monkeypatch.undo()
     assert found.count((("long",), "message without record")) == 10
