@@ -16,7 +16,7 @@ from sequencer.errors import ConfigurationError, SequencerError
 from .awaited import command as awaited
 from .kit.scenario import SERVER, WRONG_USE
 from .peers import command as peers
-from .scenarios import cluster, consumers, fairness, handlers, ordering, outbox, pools, steps
+from .scenarios import cluster, consumers, dashboard, fairness, handlers, ordering, outbox, pools, steps
 from .scenarios.floor import command as floor
 from .scenarios.growth import command as growth
 from .scenarios.latency import command as latency
@@ -30,6 +30,7 @@ SCENARIOS: dict[str, Callable[..., None]] = {
     "async": awaited.command,
     "cluster": cluster.command,
     "consumers": consumers.command,
+    "dashboard": dashboard.command,
     "fairness": fairness.command,
     "floor": floor.command,
     "growth": growth.command,

@@ -128,6 +128,7 @@ pytestmark = pytest.mark.nightly
         "timers",
         "cluster",
         "consumers",
+        "dashboard",
         "fairness",
         "growth",
         "handlers",
