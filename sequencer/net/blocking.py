@@ -140,8 +140,8 @@ class BlockingNet(ServedNet):
         pool = self.connect()
         link = pool.take()
         try:
-            link.refresh()  # a connection that had gone stale would lose what is sent first
-            one = ConnectionAlone(link.connection(), self.name, self.endpoint.total_s)
+            # A connection that had gone stale would lose what is sent first.
+            one = ConnectionAlone(link.refresh(), self.name, self.endpoint.total_s)
             yield one
             if one.is_given_up:
                 link.close()

@@ -81,7 +81,8 @@ class Cluster:
             if not node.can_read(self.connect_s):
                 raise redis.TimeoutError(SILENT)
             self.map.read(node.read_response(), place)
-            self._failed = {one: failed for one, failed in self._failed.items() if one in self.map.primaries}
+            for one in {*self._failed}.difference(self.map.primaries):  # replaced, or only once named
+                self._failed.pop(one, None)
         finally:
             node.disconnect()
 
@@ -157,20 +158,17 @@ class Node:
         self._cluster, self._sent_at = cluster, 0.0
 
     def send(self, packed: Any) -> None:
+        is_sent = False
         try:
             self._cluster.check(self.place)
             if not self.is_connected:
                 connect(self.driver, self._cluster.connect_s)
                 self.is_connected = True
                 self._cluster.answered(self.place)
-        except (SequencerError, redis.RedisError, OSError, UnicodeError) as error:
-            self._fail(error, is_sent=False)
-            return
-        try:
-            self._sent_at = time.monotonic()
+            is_sent, self._sent_at = True, time.monotonic()
             self.driver.send_packed_command(packed, check_health=False)
-        except (redis.RedisError, OSError) as error:
-            self._fail(error, is_sent=True)
+        except (SequencerError, redis.RedisError, OSError, UnicodeError) as error:
+            self._fail(error, is_sent=is_sent)
 
     def read(self) -> Any:
         if self.failure:

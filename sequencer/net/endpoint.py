@@ -56,6 +56,8 @@ TIMEOUTS = ("socket_timeout", "socket_connect_timeout")
 """Settings that a URL may give, in seconds: rediss://host?socket_timeout=1"""
 MAX_TIMEOUT_S = 86_400.0
 SENTINEL_POOLS = redis.sentinel.SentinelConnectionPool, redis.asyncio.sentinel.SentinelConnectionPool
+_BESIDE = "connection_pool", "redis_connect_func", "himport_registry"
+"""Options of connections that serve another client: a cluster's would choose a replica."""
 _DATABASE = re.compile(r"/?|/[0-9]+")
 """The path of a URL: redis-py takes no number for database 0, and /1/2 for 12."""
 
@@ -218,11 +220,7 @@ def _cluster_of(client: Any) -> tuple[Cluster, Any]:
     seeds = [(str(one.host), int(one.port)) for one in nodes]
     is_awaited = isinstance(client, redis.asyncio.RedisCluster)
     pool = next(iter(nodes)) if is_awaited else client.get_nodes()[0].redis_connection.connection_pool
-    pool = _converted(pool, redis) if is_awaited else pool
-    beside = "redis_connect_func", "himport_registry"  # of that client: they would choose a replica
-    options = {name: value for name, value in pool.connection_kwargs.items() if name not in beside}
-    own = SimpleNamespace(connection_class=pool.connection_class, connection_kwargs=options)
-    return Cluster(seeds, ",".join(map(named, seeds))), own
+    return Cluster(seeds, ",".join(map(named, seeds))), _converted(pool, redis)
 
 
 class _Packer:
@@ -279,7 +277,7 @@ def _converted(pool: Any, to: Any) -> Any:
     kind: Any = getattr(pool, "connection_class", None)
     if not _is_real(kind):
         raise ConfigurationError("redis_invalid", kind=getattr(kind, "__qualname__", str(kind)))
-    options = {one: value for one, value in pool.connection_kwargs.items() if one != "connection_pool"}
+    options = {one: value for one, value in pool.connection_kwargs.items() if one not in _BESIDE}
     name = kind.__name__.removeprefix("SentinelManaged")
     return SimpleNamespace(connection_class=getattr(to, name), connection_kwargs=options)
 

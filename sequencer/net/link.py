@@ -127,15 +127,11 @@ class Link:
         except (redis.RedisError, OSError):
             return True
 
-    def refresh(self) -> None:
+    def refresh(self) -> Connection:
         """Connect again if the other end closed the connection, which the socket tells without a round trip."""
         if self._connection is not None and self._is_closed():
             self.close()
-        try:
-            self.connection()
-        except (redis.RedisError, OSError) as error:
-            self.close()
-            raise translate(error, self.endpoint.name) from error
+        return self.connection()
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
