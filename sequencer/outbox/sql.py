@@ -98,9 +98,9 @@ _APPEND: dict[Dialect, tuple[str, ...]] = {
 
 SESSION: dict[Dialect, tuple[str, ...]] = {
     # Of a relay's connection. One that is frozen within a transaction must not keep its locks.
-    "postgresql": ("SET idle_in_transaction_session_timeout = 4000",),
+    "postgresql": ("SET idle_in_transaction_session_timeout = 3000",),
     # Repeatable reads lock rows, and gaps, that a statement only passes: it would wait for the callers' transactions.
-    "mysql": ("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET SESSION idle_transaction_timeout = 4"),
+    "mysql": ("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET SESSION idle_transaction_timeout = 3"),
     "sqlite": (),
 }
 
