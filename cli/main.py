@@ -27,7 +27,7 @@ COMMANDS: dict[str, dict[str, tuple[str, ...]]] = {
             "outbox status orders --db postgresql:///shop",
             "outbox held orders --db postgresql:///shop",
             "outbox release orders 1002 --db postgresql:///shop",
-            "outbox release orders --error IdConflict --db postgresql:///shop",
+            "outbox release orders --db postgresql:///shop",
             "outbox skip orders 1002 --id m7 --db postgresql:///shop",
             "outbox renew orders --db postgresql:///shop",
         ),

@@ -9,7 +9,6 @@ import typer
 from typer import Option
 
 from ..client import Sequencer
-from ..errors import ConfigurationError
 from ..outbox import Outbox, Relay
 from ..outbox.drivers import connector
 from ..outbox.operate import Operated
@@ -31,7 +30,6 @@ from .app import (
     app,
     dressed,
 )
-from .many import AllOption, ErrorOption
 from .output import Answer
 from .table import number, table
 
@@ -135,13 +133,9 @@ def held(of: Operated, limit: LimitOption = 100) -> Answer:
 
 
 @operates
-def release(
-    of: Operated, group: OptionalGroupArgument = None, everything: AllOption = False, error: ErrorOption = None
-) -> Answer:
-    """Send the held row of a group again, or many: --all, or --error."""
-    if [bool(group), everything, error is not None].count(True) != 1:
-        raise ConfigurationError("rows_unchosen")
-    count = of.release(group or None, error)
+def release(of: Operated, group: OptionalGroupArgument = None) -> Answer:
+    """Send held rows again: that of a group, or all."""
+    count = of.release(group or None)
     return Answer({"released": count}, f"released {count:,}")
 
 

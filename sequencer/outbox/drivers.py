@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from ..errors import ConfigurationError, SequencerError, ServerError
 from ..texts.words import error_text
-from .sql import Dialect
+from .sql import Dialect, text
 
 _BY_MODULE: dict[str, Dialect] = {
     **dict.fromkeys(("psycopg", "psycopg2", "pg8000"), "postgresql"),
@@ -40,6 +40,12 @@ def opened(connection: Any) -> tuple[Dialect, Execute]:
         make = connection.cursor if hasattr(connection, "cursor") else lambda: connection
         return _BY_MODULE[module], _of_cursors(make, style)
     raise ConfigurationError("connection_unknown", type=f"{type(connection).__module__}.{type(connection).__name__}")
+
+
+def with_tables(connection: Any, prefix: str) -> tuple[Dialect, Execute]:
+    """As `opened`, for statements of sql.py and tables with this prefix."""
+    dialect, execute = opened(connection)
+    return dialect, lambda statement, given: execute(text(statement, dialect, prefix), given)
 
 
 def _named(name: str) -> Dialect:

@@ -8,7 +8,7 @@ from ..errors import LeaseLost
 from ..store.group import encode_group
 from ..values.message import Message
 from . import sql
-from .drivers import opened
+from .drivers import with_tables
 
 ROW = "outbox-row"
 """The header by which a message names the row of the outbox that is kept until it is done."""
@@ -28,15 +28,15 @@ class Inbox:
         Transactions of one group wait for each other here. Raises LeaseLost where a newer lease of the group has been
         here: this consumer stood still for longer than its lease; let it roll back.
         """
-        dialect, execute = opened(connection)
-        text, where = sql.Statements(dialect, self._prefix).text, (message.queue, encode_group(message.group))
-        execute(text(sql.FENCE[dialect]), (*where, message.token))
-        ((newest,),) = execute(text(sql.FENCED[dialect]), where).fetchall()
+        dialect, execute = with_tables(connection, self._prefix)
+        where = message.queue, encode_group(message.group)
+        execute(sql.FENCE[dialect], (*where, message.token))
+        ((newest,),) = execute(sql.FENCED[dialect], where).fetchall()
         if newest > message.token:
             raise LeaseLost(group=message.group, token=message.token)
-        is_first: bool = execute(text(sql.FIRST[dialect]), (*where, message.id)).rowcount == 1
+        is_first: bool = execute(sql.FIRST[dialect], (*where, message.id)).rowcount == 1
         if ROW in message.headers:
-            execute(text(sql.DONE), (int(message.headers[ROW]), *where, message.id))
+            execute(sql.DONE, (int(message.headers[ROW]), *where, message.id))
         return is_first
 
     def clean(self, connection: Any, queue: str, older_than_s: float = 7 * 86_400.0, limit: int = 10_000) -> int:
@@ -45,7 +45,6 @@ class Inbox:
 
         A message that comes again after that is handled again: let this be longer than any failover and dedup window.
         """
-        dialect, execute = opened(connection)
-        text = sql.Statements(dialect, self._prefix).text
-        found = execute(text(sql.OLD), (queue, older_than_s, limit)).fetchall()
-        return int(execute(text(sql.FORGET), (queue, found[-1][0])).rowcount) if found else 0
+        _, execute = with_tables(connection, self._prefix)
+        found = execute(sql.OLD, (queue, older_than_s, limit)).fetchall()
+        return int(execute(sql.FORGET, (queue, found[-1][0])).rowcount) if found else 0

@@ -14,7 +14,7 @@ from ..values.checks import check_choice, check_integer
 from ..values.durations import Duration
 from ..values.json_input import ARGUMENTS
 from .drivers import marked, opened
-from .sql import DIALECTS, Dialect, Statements, appending
+from .sql import DIALECTS, Dialect, appending, ddl
 
 Statement = tuple[str, tuple[Any, ...]]
 """SQL, and its parameters."""
@@ -83,7 +83,7 @@ class Outbox:
     def ddl(self, dialect: Dialect) -> list[str]:
         """The statements that make the tables."""
         check_choice("dialect", dialect, DIALECTS)
-        return Statements(dialect, self._prefix).ddl()
+        return ddl(dialect, self._prefix)
 
     def _statements(self, dialect: Dialect, item: Item) -> list[Statement]:
         part = crc32(item.group.encode()) % self.parts

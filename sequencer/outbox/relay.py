@@ -33,9 +33,6 @@ import orjson
 from ..client import Sequencer
 from ..consume.forks import signals_taken
 from ..errors import DataError, RelayOutdated, SequencerError
-from ..net.blocking import finish
-from ..queue import relayed
-from ..queue.relayed import Numbered
 from ..settings.pace import STOP_CHECK_S
 from ..store.envelope import decode_envelope
 from ..store.group import decode_group
@@ -45,8 +42,9 @@ from ..texts.words import error_text
 from ..values.checks import seconds_of
 from ..values.durations import Duration
 from . import sql
-from .drivers import Execute, opened, refusal_of, text_of
+from .drivers import Execute, refusal_of, text_of, with_tables
 from .inbox import ROW
+from .queue import Numbered, RelayQueue
 
 CHUNK, CHUNK_GROUPS = 200, 128
 """Messages, and groups, of a batch: as of `append_many`."""
@@ -56,7 +54,7 @@ LEADS_S = 4.0
 """After which another relay, which looks every half BEAT_S, takes over from a leader that writes nothing."""
 BEAT_S = 1.0
 HELD_LOG_S = 60.0
-"""Between two log lines about held rows."""
+"""Between two log lines about held rows, of which there may be thousands."""
 RECONNECT_S = 5.0
 """Longest pause after a failure."""
 POLL_S = (0.02, 0.05)
@@ -81,7 +79,7 @@ class Relay:
     def __init__(
         self,
         connect: Callable[[], Any],
-        queue: Sequencer | ClientQueue,
+        queue: Sequencer | RelayQueue,
         *,
         part: int = 0,
         prefix: str = "sequencer_",
@@ -91,7 +89,7 @@ class Relay:
         stored, for a server that loses data; "until_done": until `Inbox.first` saw their message.
         """
         self._connect, self._prefix = connect, prefix
-        self._queue = ClientQueue(queue) if isinstance(queue, Sequencer) else queue
+        self._queue = RelayQueue(queue) if isinstance(queue, Sequencer) else queue
         self._mine = self._queue.name, part
         self._keep_s = None if keep == "until_done" else seconds_of("keep", keep)
         self._clock = time.monotonic
@@ -109,8 +107,8 @@ class Relay:
         self._marks: list[tuple[float, int]] = []
         """When which numbers were stored."""
         self._is_leading, self._is_saved, self._wrote_at = False, True, 0.0
-        self._held, self._held_first, self._log_at = 0, dict[str, Any](), 0.0
-        """Rows that were held and are not logged yet; the first of them; when they may be."""
+        self._held, self._log_at = 0, -math.inf
+        """Rows that were held and are not logged; when the next one is."""
         self._stopping = threading.Event()
         self.error: RelayOutdated | None = None
         """What ended it: its tables are older than the queue."""
@@ -125,7 +123,6 @@ class Relay:
         try:
             self._run()
         finally:
-            self._log_held(-math.inf)
             self._close()
 
     def _run(self) -> None:
@@ -259,7 +256,6 @@ class Relay:
             back.append((rows, answer if isinstance(answer, SequencerError) else None))
         self._open, self._is_saved = [], False
         self._limit = min(2 * self._limit, ROUND)
-        self._log_held(HELD_LOG_S)
         if back:
             self._take_back(back)
         for shard, last in lost.items():
@@ -282,7 +278,7 @@ class Relay:
             for rows, error in back:
                 if error and len(rows) == 1:
                     execute(sql.HOLD, (error_text(f"{type(error).__name__}: {error}"), rows[0].id))
-                    self._note_held(rows[0].item, error)
+                    self._log_held(rows[0].item, error)
                 elif error:
                     self._limit = min(self._limit, max(len(rows) // 8, 1))
 
@@ -311,7 +307,6 @@ class Relay:
 
     def _rest(self) -> int:
         """Nothing waits: say now and then that this one leads, and look whether a shard lost data."""
-        self._log_held(0.0)
         if not self._is_saved or self._clock() - self._wrote_at >= BEAT_S:
             for shard, last in enumerate(self._queue.last_batches(self._generation)):
                 if last < self._sent.get(shard, 0):
@@ -338,16 +333,11 @@ class Relay:
                 execute(sql.deletion(ids), ())
         self._marks = self._marks[len(over) - 1 :]
 
-    def _note_held(self, item: Item, error: SequencerError) -> None:
-        if not self._held:
-            self._held_first = {"group": decode_group(item.group), "id": item.id, "error": error}
-            self._log_at = max(self._log_at, self._clock())
+    def _log_held(self, item: Item, error: SequencerError) -> None:
         self._held += 1
-
-    def _log_held(self, patience_s: float) -> None:
-        """One line for one row and for ten thousand: once nothing waits, or patience is over."""
-        if self._held and self._clock() >= self._log_at + patience_s:
-            self._emit("outbox rows held", count=self._held, **self._held_first)
+        if self._clock() >= self._log_at:
+            group = decode_group(item.group)
+            self._emit("outbox rows held", error, count=self._held, group=group, id=item.id)
             self._held, self._log_at = 0, self._clock() + HELD_LOG_S
 
     def _emit(self, name: str, error: BaseException | None = None, **fields: Any) -> None:
@@ -359,10 +349,8 @@ class Relay:
     def _transaction(self) -> Iterator[Execute]:
         if self._connection is None:
             self._connection = self._connected()
-        dialect, execute = opened(self._connection)
-        texts = sql.Statements(dialect, self._prefix)
         try:
-            yield lambda statement, given: execute(texts.text(statement), given)
+            yield with_tables(self._connection, self._prefix)[1]
             self._connection.commit()
         except BaseException:
             with suppress(Exception):
@@ -371,11 +359,11 @@ class Relay:
 
     def _connected(self) -> Any:
         connection = self._connect()
-        dialect, execute = opened(connection)
+        dialect, execute = with_tables(connection, self._prefix)
         listens = [sql.LISTEN] if callable(getattr(connection, "notifies", None)) else []
         for statement in [*sql.SESSION[dialect], *listens]:
             with suppress(Exception):  # MySQL has no time limit, as MariaDB has
-                execute(sql.Statements(dialect, self._prefix).text(statement), ())
+                execute(statement, ())
         connection.commit()
         return connection
 
@@ -406,22 +394,6 @@ def chunks(rows: Sequence[Row], shards: Sequence[int]) -> Iterator[tuple[int, li
             part.append(row)
             groups.add(row.item.group)
         yield shard, part
-
-
-class ClientQueue:
-    """The queue of a Sequencer."""
-
-    def __init__(self, client: Sequencer) -> None:
-        self._session, self.name = client._session, client.queue
-
-    def shards_of(self, groups: Sequence[str]) -> list[int]:
-        return finish(relayed.shards_of(self._session, groups))
-
-    def last_batches(self, relay: str) -> list[int]:
-        return finish(relayed.last_batches(self._session, relay))
-
-    def send_batches(self, relay: str, batches: Sequence[Numbered]) -> list[int | SequencerError | None]:
-        return finish(relayed.send_batches(self._session, relay, batches))
 
 
 def run_until_signal(relays: Sequence[Relay]) -> None:

@@ -13,57 +13,43 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal
 
 Dialect = Literal["postgresql", "mysql", "sqlite"]
 DIALECTS: tuple[Dialect, ...] = ("postgresql", "mysql", "sqlite")
 
 
-class Types(NamedTuple):
-    """What differs in tables; `name` is compared byte by byte, and short enough for a key."""
-
-    serial: str
-    name: str
-    blob: str
-    after: str
-    now: str
-    unsent: str
-    """Of `batch`. For "= 0" PostgreSQL reads all rows by their ids, also those that are kept, while its statistics say
-    that most are not sent.
-    """
-    first: str
-    """Before the count of rows that are deleted: with it MySQL looks at those only, and not at rows that callers lock.
-    """
-
-
-TYPES: dict[Dialect, Types] = {
-    "postgresql": Types(
-        "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
-        "text",
-        "bytea",
-        "WITH (autovacuum_vacuum_scale_factor = 0.01)",
-        "extract(epoch FROM clock_timestamp())::double precision",
-        "BETWEEN 0 AND 0",
-        "--",
-    ),
-    "mysql": Types(
-        "bigint AUTO_INCREMENT PRIMARY KEY",
-        "varbinary(512)",
-        "longblob",
-        "ENGINE = InnoDB DEFAULT CHARSET = utf8mb4",
-        "UNIX_TIMESTAMP(NOW(6))",
-        "= 0",
-        "ORDER BY id LIMIT",
-    ),
-    "sqlite": Types(
-        "integer PRIMARY KEY",
-        "text",
-        "blob",
-        "WITHOUT ROWID",
-        "((julianday('now') - 2440587.5) * 86400.0)",
-        "= 0",
-        "--",
-    ),
+_WORDS: dict[Dialect, dict[str, str]] = {
+    # `name` is compared byte by byte, and short enough for a key. `unsent`, of `batch`: for "= 0" PostgreSQL reads all
+    # rows by their ids, also those that are kept, while its statistics say that most are not sent. `first`, before the
+    # count of rows to delete: with it MySQL looks at those only, and not at rows that callers lock.
+    "postgresql": {
+        "serial": "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+        "name": "text",
+        "blob": "bytea",
+        "after": "WITH (autovacuum_vacuum_scale_factor = 0.01)",
+        "now": "extract(epoch FROM clock_timestamp())::double precision",
+        "unsent": "BETWEEN 0 AND 0",
+        "first": "--",
+    },
+    "mysql": {
+        "serial": "bigint AUTO_INCREMENT PRIMARY KEY",
+        "name": "varbinary(512)",
+        "blob": "longblob",
+        "after": "ENGINE = InnoDB DEFAULT CHARSET = utf8mb4",
+        "now": "UNIX_TIMESTAMP(NOW(6))",
+        "unsent": "= 0",
+        "first": "ORDER BY id LIMIT",
+    },
+    "sqlite": {
+        "serial": "integer PRIMARY KEY",
+        "name": "text",
+        "blob": "blob",
+        "after": "WITHOUT ROWID",
+        "now": "((julianday('now') - 2440587.5) * 86400.0)",
+        "unsent": "= 0",
+        "first": "--",
+    },
 }
 
 _TABLES = {
@@ -130,16 +116,14 @@ AFTER = f"SELECT {_ROW} FROM {{p}}outbox WHERE {_MINE} AND batch > ? AND id > ? 
 HOLD = "UPDATE {p}outbox SET batch = -1, held = ? WHERE id = ?"
 KEPT = f"SELECT id FROM {{p}}outbox WHERE {_MINE} AND batch BETWEEN 1 AND ? ORDER BY batch, id LIMIT ?"
 OLDEST = f"SELECT {{now}} - at FROM {{p}}outbox WHERE {_MINE} AND batch {{unsent}} ORDER BY batch, id LIMIT 1"
-HELD = (
-    f"SELECT id, grp, mid, held, {{now}} - at FROM {{p}}outbox WHERE {_MINE} AND batch = -1 AND id > ?"
-    " ORDER BY id LIMIT ?"
-)
+HELD = f"SELECT grp, mid, held, {{now}} - at FROM {{p}}outbox WHERE {_MINE} AND batch = -1 ORDER BY id LIMIT ?"
 COUNTS = [
     f"SELECT count(*) FROM (SELECT 1 FROM {{p}}outbox WHERE {_MINE} AND batch {which} LIMIT {MOST_COUNTED}) AS found"
     for which in ("= 0", "= -1", "> 0")
 ]
 """Of unsent, held and kept rows."""
-SEEN = f"SELECT batch, CASE WHEN seen > 0 THEN {{now}} - seen END FROM {{p}}relays WHERE {_MINE}"
+SEEN = f"SELECT CASE WHEN seen > 0 THEN {{now}} - seen END FROM {{p}}relays WHERE {_MINE}"
+RELEASE = f"UPDATE {{p}}outbox SET batch = 0, held = NULL WHERE {_MINE} AND batch = -1"
 SKIP = f"DELETE FROM {{p}}outbox WHERE {_MINE} AND batch = -1 AND grp = ? AND mid = ?"
 
 
@@ -179,10 +163,6 @@ def batches(ranges: list[tuple[int, list[int]]]) -> str:
     return f"UPDATE {{p}}outbox SET batch = {what} WHERE id IN ({_list(every)})"
 
 
-def release(ids: list[int]) -> str:
-    return f"UPDATE {{p}}outbox SET batch = 0, held = NULL WHERE batch = -1 AND id IN ({_list(ids)})"
-
-
 def deletion(ids: list[int]) -> str:
     return f"DELETE FROM {{p}}outbox WHERE id IN ({_list(ids)}) {{first}} {len(ids)}"
 
@@ -191,30 +171,25 @@ def _list(ids: list[int]) -> str:
     return ", ".join(map(str, ids))
 
 
-class Statements:
-    """The statements of one dialect, for tables with this prefix."""
+def text(statement: str, dialect: Dialect, prefix: str) -> str:
+    return statement.format(p=prefix, **_WORDS[dialect])
 
-    def __init__(self, dialect: Dialect, prefix: str) -> None:
-        self.dialect, self._names = dialect, {"p": prefix, **TYPES[dialect]._asdict()}
 
-    def ddl(self) -> list[str]:
-        """What makes the tables that are not there."""
-        found = list[str]()
-        for name, columns in _TABLES.items():
-            index, indexed = _INDEXES.get(name, ("", ""))
-            inside = f", INDEX ({indexed})" if indexed and self.dialect == "mysql" else ""
-            after = "" if (name, self.dialect) == ("outbox", "sqlite") else " {after}"
-            if (name, self.dialect) != ("groups", "sqlite"):
-                found.append(f"CREATE TABLE IF NOT EXISTS {{p}}{name} ({columns}{inside}){after}")
-            if indexed and not inside:
-                found.append(f"CREATE INDEX IF NOT EXISTS {{p}}{name}_{index} ON {{p}}{name} ({indexed})")
-        return [*map(self.text, found)]
-
-    def text(self, statement: str) -> str:
-        return statement.format(**self._names)
+def ddl(dialect: Dialect, prefix: str) -> list[str]:
+    """What makes the tables that are not there."""
+    found = list[str]()
+    for name, columns in _TABLES.items():
+        index, indexed = _INDEXES.get(name, ("", ""))
+        inside = f", INDEX ({indexed})" if indexed and dialect == "mysql" else ""
+        after = "" if (name, dialect) == ("outbox", "sqlite") else " {after}"
+        if (name, dialect) != ("groups", "sqlite"):
+            found.append(f"CREATE TABLE IF NOT EXISTS {{p}}{name} ({columns}{inside}){after}")
+        if indexed and not inside:
+            found.append(f"CREATE INDEX IF NOT EXISTS {{p}}{name}_{index} ON {{p}}{name} ({indexed})")
+    return [text(one, dialect, prefix) for one in found]
 
 
 @lru_cache
 def appending(dialect: Dialect, prefix: str) -> tuple[str, ...]:
     """The statements of an append: locks, with queue and group, then the insert."""
-    return tuple(map(Statements(dialect, prefix).text, _APPEND[dialect]))
+    return tuple(text(one, dialect, prefix) for one in _APPEND[dialect])

@@ -308,10 +308,10 @@ EVENTS: Mapping[str, Kind] = {
     "outbox rows held": _error(
         "the queue refused rows of an outbox; later rows of their groups wait",
         f"count group id {_RAISED}",
-        "{count:row}; first: {facts}",
+        "{count:row}; last: {facts}",
         commands={
             "list": "sequencer outbox held QUEUE",
-            "retry": "sequencer outbox release QUEUE --all",
+            "retry": "sequencer outbox release QUEUE",
             "drop": "sequencer outbox skip QUEUE GROUP --id ID",
         },
     ),

@@ -91,7 +91,6 @@ REFUSALS: dict[str, Wording] = {
     "outbox_missing": "the tables of the outbox are not in this database; make them: sequencer outbox create",
     "database_failed": "the database can't be used: {error}",
     "relay_ended": "its process ended with {status:ending}",
-    "rows_unchosen": "which rows? Give either the parts of one group, or --all, or --error",
     "not_held": "no row {id!r} of group {group} is held in outbox {queue}; list them: sequencer outbox held {queue}",
     "number_taken": "number {number} of group {group} is already pending under another id than {id!r}; use the next "
     "number, or the same id to repeat it",

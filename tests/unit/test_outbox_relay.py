@@ -12,8 +12,8 @@ import pytest
 
 from sequencer.errors import IdConflict, RelayOutdated, SequencerError, ServerUnavailable
 from sequencer.outbox import Outbox, relay, sql
+from sequencer.outbox.queue import Numbered
 from sequencer.outbox.relay import Relay
-from sequencer.queue.relayed import Numbered
 from sequencer.store.group import shard_of
 
 from ..support.examples import examples
