@@ -82,7 +82,8 @@ RedisOption = Annotated[
     Option(
         envvar="SEQUENCER_REDIS",
         callback=_server_named,
-        help="Server URL: redis:// rediss:// unix:// valkey:// redis+sentinel://. Without it, the embedded server.",
+        help="Server URL: redis:// rediss:// unix:// valkey:// redis+sentinel:// redis+cluster://. "
+        "Without it, the embedded server.",
     ),
 ]
 NamespaceOption = Annotated[str, Option(envvar="SEQUENCER_NAMESPACE", help="Prefix of all keys.")]

@@ -148,13 +148,15 @@ async def refused_commands(
         if not is_denied(opened[-1]):
             raise opened[-1]
         return {name: error for name, error in zip(("MULTI", "EXEC"), opened, strict=False) if is_denied(error)}
-    own = [[registry_key(namespace, queue)], *[scratch_keys(keys) for keys in shards]]
-    patterns = {f"~{{{namespace}:{queue}:*": own, f"~{index_key(namespace)}": [[index_key(namespace)]]}
+    own, index = [[registry_key(namespace, queue)], *[scratch_keys(keys) for keys in shards]], index_key(namespace)
     by_name: dict[str, Command] = {_name(one): one for one in plain_commands(shard_keys(namespace, queue, SCRATCH))}
     by_name |= {"EVALSHA": ("EVALSHA", "0" * 40, 0), "WAIT": ("WAIT", 0, 1)}
     commands = {name: by_name[name] for name in sorted(names - _ALONE)}
     # EVAL reads and writes its keys, as far as Redis knows: one command shows the rights on all keys of a shard.
-    keys = [(pattern, ("EVAL", "return 1", len(some), *some)) for pattern, lists in patterns.items() for some in lists]
+    keys: list[tuple[str, Command]] = [
+        (f"~{{{namespace}:{queue}:*", ("EVAL", "return 1", len(some), *some)) for some in own
+    ]
+    keys.append((f"~{index}", ("HSET", index, "", "")))  # scripts don't touch it
     asked = [*commands.values(), *(command for _, command in keys), ("DISCARD",)]
     replies = await alone.answers(asked)
     ends = ["DISCARD"] if isinstance(replies[-1], Exception) else []

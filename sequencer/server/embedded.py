@@ -253,7 +253,7 @@ class EmbeddedServer:
 def _is_alive(pid: int) -> bool:
     """Whether the process runs. One that has ended and waits for its parent to notice does not (seen on Linux only)."""
     with suppress(ChildProcessError):  # another process started it
-        os.waitpid(pid, os.WNOHANG)
+        return os.waitpid(pid, os.WNOHANG)[0] == 0  # threads of one that was killed may hold its socket still
     try:
         os.kill(pid, 0)
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"

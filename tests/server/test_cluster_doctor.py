@@ -8,6 +8,7 @@ import pytest
 
 from sequencer import Sequencer
 from sequencer.doctor.diagnose import diagnose
+from sequencer.doctor.rights import acl_rules
 from sequencer.net.endpoint import Endpoint
 from sequencer.store.keys import registry_key
 from sequencer.texts.findings import Finding
@@ -17,8 +18,8 @@ from ..support.cluster import Cluster, slot_of
 pytestmark = pytest.mark.slow
 
 
-def told(cluster: Cluster, namespace: str, code: str) -> list[Finding]:
-    found = diagnose(Endpoint.from_url(cluster.url), namespace, for_program=True)
+def told(cluster: Cluster, namespace: str, code: str, url: str = "") -> list[Finding]:
+    found = diagnose(Endpoint.from_url(url or cluster.url), namespace, for_program=True)
     return [one for one in found if one.code == code]
 
 
@@ -59,3 +60,17 @@ def test_a_shard_that_no_client_reads_is_deleted_on_its_node(cluster: Cluster, n
     (found,) = told(cluster, namespace, "unknown shard")
     assert [*found.commands] == ["delete"]
     assert f"-p {cluster.owner(slot_of(second.policy))} --scan" in found.commands["delete"]
+
+
+def test_the_least_rights_on_one_queue_are_enough_on_every_node(cluster: Cluster, namespace: str) -> None:
+    rules = [*acl_rules(namespace, "append", "q"), *acl_rules(namespace, "consume", "q")]
+    for port in cluster.ports:
+        cluster.command(port, "ACL", "SETUSER", namespace, "on", ">pw", "resetchannels", *rules)
+    url = cluster.url.replace("//", f"//{namespace}:pw@")
+    with Sequencer("q", url, namespace=namespace, shards=16) as seq:
+        seq.append_many({"body": n, "group": n} for n in range(40))
+        assert seq.consume(lambda _: None, until_empty=True).handled == 40
+        port = cluster.owner(slot_of(seq._session._shards[3].schedule))
+    cluster.command(port, "ACL", "SETUSER", namespace, "-zadd")
+    (found,) = [one for one in told(cluster, namespace, "rights missing", url) if "zadd" in one.fields["rights"]]
+    assert found.fields["node"] == f"127.0.0.1:{port}"
