@@ -17,6 +17,7 @@ from sequencer.doctor.rights import commands_of
 from sequencer.errors import ConfigurationError
 from sequencer.testing import wait_until
 
+from ..support.handling import drain
 from .server.cut import cut_write
 from .server.denied import SCRIPTS, Denier, deny_all
 from .server.failover import QUICK, Cluster
@@ -164,8 +165,7 @@ def test_a_client_of_a_sentinel_finds_the_new_primary(directory: Path) -> None:
             wait_until(cluster.is_promoted)
             with Sequencer("jobs", client) as other:
                 wait_until(lambda: _is_appended(other, 2))
-                seen: list[int] = []
-                other.consume(lambda message: seen.append(message.body), until_empty=True)
+                seen = drain(other)
         assert seen[0] == 1
         assert seen[-1] == 2
     finally:

@@ -13,6 +13,7 @@ from sequencer.errors import ConfigurationError
 from sequencer.net.link import Link
 from sequencer.store.keys import index_key, registry_key, shard_keys
 
+from ..support.handling import consumed
 from ..support.redis_cli import run_line
 from ..support.refused import refused
 
@@ -39,9 +40,7 @@ def test_a_group_whose_parked_head_lost_its_body_goes_on_once_that_is_repaired(a
     assert [info.failure and info.failure.type for info in seq.parked()] == ["Undecodable"]
     fixed(seq)
     assert list(seq.parked()) == []
-    seen: list[str] = []
-    seq.consume(lambda message: seen.append(message.id), until_empty=True)
-    assert seen == ["next"]
+    assert [message.id for message in consumed(seq)] == ["next"]
 
 
 def test_a_group_that_is_parked_for_another_message_stays_so(admin: Link) -> None:

@@ -31,6 +31,7 @@ from sequencer.settings.body_fields import BodyFields
 from sequencer.store.keys import shard_keys
 from tests.support.proxy.fault_proxy import FaultProxy
 
+from ..support.handling import consumed
 from ..support.invariants import check_invariants
 from ..support.refused import refused
 from .conftest import command
@@ -250,9 +251,7 @@ def test_a_pipeline_of_another_encoding_gets_the_same_names(start_server: Callab
         assert all(isinstance(word, bytes | int) for word in pipeline.command_stack[0][0])
         pipeline.execute()
         assert seq.append(2, group="é", id="ö", score=2).duplicate
-        seen: list[tuple[Any, ...]] = []
-        seq.consume(lambda message: seen.append((message.group, message.id)), until_empty=True)
-        assert seen == [(("é",), "ü"), (("é",), "ö")]
+        assert [(message.group, message.id) for message in consumed(seq)] == [(("é",), "ü"), (("é",), "ö")]
     client.close()
 
 

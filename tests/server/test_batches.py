@@ -20,6 +20,7 @@ from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
 
 from ..support.background import Background
+from ..support.handling import consumed
 
 PATIENCE_S = 8.0
 Make = Callable[..., Sequencer]
@@ -104,9 +105,7 @@ def test_an_interrupt_acknowledges_what_is_done_and_counts_nothing(make: Make, k
             running.consumer.interrupt()
         summary = running.summary
     assert (done, summary.reason, summary.handled, summary.failed) == ([0, 1, 2], "stopped", 3, 0)
-    seen: list[tuple[int, int]] = []
-    seq.consume(lambda message: seen.append((message.body, message.attempt)), until_empty=True)
-    assert seen == [(n, 1) for n in range(3, 10)]
+    assert [(message.body, message.attempt) for message in consumed(seq)] == [(n, 1) for n in range(3, 10)]
 
 
 @KINDS

@@ -23,6 +23,7 @@ from sequencer.errors import ServerError, ServerNotUsable, ServerUnavailable
 from sequencer.net.link import CHECK_EVERY_S, REFRESH_EVERY_S
 from sequencer.server import default_directory, find_binary
 
+from ..support.handling import consumed
 from ..support.link_clock import stopped_clock
 from ..support.refused import refused
 from .conftest import command
@@ -99,8 +100,7 @@ def test_a_clients_own_settings_neither_matter_nor_change(
         before = dict(client.connection_pool.connection_kwargs)
         with Sequencer("q", client, namespace=namespace) as seq:
             seq.append({"ä": 1}, group="é")
-            seen: list[object] = []
-            seq.consume(lambda message: seen.append((message.group, message.body)), until_empty=True)
+            seen = [(message.group, message.body) for message in consumed(seq)]
         assert seen == [(("é",), {"ä": 1})]
         assert dict(client.connection_pool.connection_kwargs) == before
         assert client.ping()

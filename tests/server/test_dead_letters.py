@@ -13,6 +13,7 @@ from sequencer.errors import MessageNotFound
 from sequencer.net.link import Link
 from sequencer.store.keys import ShardKeys
 
+from ..support.handling import consumed
 from ..support.refused import refused
 
 
@@ -141,9 +142,7 @@ def test_a_redriven_message_is_late_and_no_policy_gives_it_up_again(make: Callab
     fill(seq)
     run(seq, lambda message: ValueError() if message.id == "g1" else None)
     assert seq.redrive(id="g1").redriven == 1
-    late: list[tuple[str, bool, bool]] = []
-    seq.consume(lambda m: late.append((m.id, m.late, m.redriven)), until_empty=True)
-    assert late == [("g1", True, True)]
+    assert [(m.id, m.late, m.redriven) for m in consumed(seq)] == [("g1", True, True)]
 
 
 def test_redrive_chooses_by_group_id_and_error_and_says_how_many(make: Callable[..., Sequencer]) -> None:

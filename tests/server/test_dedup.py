@@ -13,12 +13,12 @@ from sequencer.settings.options import ClaimLimits
 from sequencer.store.keys import ShardKeys
 from sequencer.testing import MemoryQueue
 
+from ..support.handling import consumed
+
 
 def drain(seq: Sequencer) -> list[tuple[Any, bool]]:
     """What was handled: body, and whether it was late."""
-    seen: list[tuple[Any, bool]] = []
-    seq.consume(lambda message: seen.append((message.body, message.late)), until_empty=True)
-    return seen
+    return [(message.body, message.late) for message in consumed(seq)]
 
 
 def age(link: Link, key: str, name: str, seconds: float) -> None:

@@ -23,6 +23,7 @@ from sequencer.texts.findings import Finding
 
 from ..support.background import Background
 from ..support.damage import CASES, Case, change_policy_by_hand, drain
+from ..support.handling import consumed
 from ..support.invariants import check_invariants
 
 
@@ -193,8 +194,7 @@ def test_large_groups_and_large_records_are_read_in_pages(
     assert {words[1] for words in whole} == {registry_key(namespace, "jobs"), keys.policy}
     assert check_invariants(link, [keys]) == []
     seq.purge(everything=True)
-    seen: list[int] = []
-    seq.consume(lambda message: seen.append(int(message.id)), until_empty=True)
+    seen = [int(message.id) for message in consumed(seq)]
     assert sorted(seen) == sorted([n for n in range(1000) if n % 100] + [0, 1, 2, 3, 4, 6])
 
 

@@ -24,7 +24,7 @@ from sequencer.texts.events import Event
 from tests.support.proxy.fault_proxy import FaultProxy
 
 from ..support.background import Background
-from ..support.handling import ctrl_c
+from ..support.handling import consumed, ctrl_c, drain
 
 
 class NoStock(Exception):
@@ -124,9 +124,7 @@ def test_a_gap_is_told_when_it_begins_and_when_it_parks_its_group(
     seq.observe(seen.append)
     for number in (1, 4):
         seq.append(number, group="a b", score=number, id=f"n{number}")
-    handled: list[int] = []
-    seq.consume(lambda message: handled.append(message.body), until_empty=True)
-    assert handled == [1]
+    assert drain(seq) == [1]
     (wait,) = records("gap wait")
     assert (wait.levelname, wait.group, wait.id) == ("WARNING", ["a b"], "n4")
     assert (wait.number, wait.first_missing, wait.last_missing) == (4, 2, 3)
@@ -166,9 +164,7 @@ def test_a_broken_group_is_named(
         seq.append(1, group=group)
     link.command("DEL", keys.order("bad"))
     link.command("SET", keys.order("bad"), "another's")
-    handled: list[tuple[str, ...]] = []
-    seq.consume(lambda message: handled.append(message.group), until_empty=True)
-    assert handled == [("good",)]
+    assert [message.group for message in consumed(seq)] == [("good",)]
     (broken,) = records("group broken")
     assert (broken.levelname, broken.group) == ("ERROR", ["bad"])
     assert "WRONGTYPE" in broken.error

@@ -11,6 +11,7 @@ from sequencer.errors import DataError, GroupBusy, GroupNotFound, NotParked
 from sequencer.net.link import Link
 from sequencer.store.keys import ShardKeys
 
+from ..support.handling import consumed
 from ..support.refused import refused
 
 
@@ -52,9 +53,7 @@ def test_after_its_last_attempt_a_group_is_parked_and_can_be_resumed(
     assert seq.consume(fail, until_empty=True).failed == 0, "parked: nothing to do"
     assert seq.resume(["a", 1]) is True
     assert seq.resume(["a", 1]) is False, "due already"
-    seen: list[tuple[int, int]] = []
-    seq.consume(lambda m: seen.append((m.body, m.attempt)), until_empty=True)
-    assert seen == [(0, 1), (1, 1), (2, 1)], "resumed with fresh attempts"
+    assert [(m.body, m.attempt) for m in consumed(seq)] == [(0, 1), (1, 1), (2, 1)], "resumed with fresh attempts"
 
 
 def test_resume_and_skip_say_why_not(seq: Sequencer) -> None:

@@ -10,7 +10,7 @@ import pytest
 from sequencer import Message, Sequencer, calls
 from sequencer.net.link import Link
 from sequencer.store.keys import ShardKeys
-from tests.support.handling import Make
+from tests.support.handling import Make, consumed, drain
 from tests.support.proxy.fault_proxy import FaultProxy
 
 from ..support.changed_script import changed_script
@@ -60,9 +60,7 @@ def test_all_parked_groups_go_on(make: Make, shards: int) -> None:
     done = seq.resume_many(everything=True)
     assert (done.done, done.changed, done.errors) == (130, 0, asked.errors)
     assert not seq.parked()
-    seen: list[int] = []
-    seq.consume(lambda message: seen.append(message.attempt), until_empty=True)
-    assert seen == [1] * 260, "with fresh attempts"
+    assert [message.attempt for message in consumed(seq)] == [1] * 260, "with fresh attempts"
     assert seq.resume_many(everything=True).chosen == 0, "a rerun has nothing left to do"
 
 
@@ -116,9 +114,7 @@ def test_groups_at_a_gap_are_counted_and_left(make: Make) -> None:
     assert (asked.chosen, asked.waiting) == (1, 1)
     done = seq.skip_many(everything=True)
     assert (done.done, done.waiting, seq.snapshot().parked) == (1, 1, 1)
-    seen: list[Any] = []
-    seq.consume(lambda message: seen.append(message.body), until_empty=True)
-    assert seen == [2], "the number of the skipped one has passed"
+    assert drain(seq) == [2], "the number of the skipped one has passed"
     assert [letter.message.id for letter in seq.dead()] == ["f1"]
 
 
@@ -132,8 +128,7 @@ def test_skipped_heads_become_dead_letters_or_are_gone(make: Make) -> None:
     assert seq.skip_many(everything=True, discard=True).done == 6
     assert (len(seq.dead()), seq.info().totals["skipped"]) == (4, 6)
     seq.redrive(everything=True)
-    seen: list[tuple[str, str]] = []
-    seq.consume(lambda message: seen.append((message.group[1], message.id)), until_empty=True)
+    seen = [(message.group[1], message.id) for message in consumed(seq)]
     assert sorted(seen) == sorted([(n, "m1") for n in "0123456789"] + [(n, "m0") for n in "0369"])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,23 +11,12 @@ from sequencer.errors import IdConflict
 from sequencer.testing import MemoryQueue
 from tests.support.handling import Make
 
+from .test_dead_letters import run
+
 
 def fails_if_bad(message: Message) -> None:
     if message.body == "bad":
         raise ValueError("no")
-
-
-def run(seq: Sequencer, bad: Callable[[Message], BaseException | None]) -> list[tuple[str, int]]:
-    """Drain; what was handled, as (id, attempt)."""
-    seen: list[tuple[str, int]] = []
-
-    def handler(message: Message) -> None:
-        if error := bad(message):
-            raise error
-        seen.append((message.id, message.attempt))
-
-    seq.consume(handler, until_empty=True)
-    return seen
 
 
 def buried(make: Make, **options: Any) -> Sequencer:

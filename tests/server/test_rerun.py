@@ -15,21 +15,9 @@ from sequencer.settings.policy import DAY_S
 from sequencer.store.keys import ShardKeys
 from sequencer.values.history import MessageInfo
 from sequencer.values.message import StepCall
-from tests.support.handling import Make
+from tests.support.handling import Make, consumed
 
 BODIES: dict[str, Any] = {"history_window": DAY_S, "history_bodies": True, "backoff": 0.01}
-
-
-def consume(seq: Sequencer, handler: Any = None) -> list[Message]:
-    seen: list[Message] = []
-
-    def handle(message: Message) -> None:
-        seen.append(message)
-        if handler:
-            handler(message)
-
-    seq.consume(handle, until_empty=True)
-    return seen
 
 
 def known(seq: Sequencer, id: str, group: str = "g") -> MessageInfo:
@@ -50,7 +38,7 @@ def test_get_find_and_history_show_content_and_last_error_of_what_was_handled(ma
     seq = make(**BODIES)
     seq.append({"euros": 5}, group="g", id="a", score=7, headers={"x": "y"})
     seq.append({"euros": 6}, group="g", id="b", score=8)
-    consume(seq, lambda message: failing_once(message) if message.id == "a" else None)
+    consumed(seq, lambda message: failing_once(message) if message.id == "a" else None)
     info = known(seq, "a")
     assert info.message is not None
     assert info.state == "finished"
@@ -66,7 +54,7 @@ def test_get_find_and_history_show_content_and_last_error_of_what_was_handled(ma
 def test_without_bodies_nothing_is_kept_and_a_rerun_is_refused(make: Make) -> None:
     for seq in (make(history_window=DAY_S), make(queue="other")):
         seq.append(1, group="g", id="a")
-        consume(seq)
+        consumed(seq)
         info = seq.get("g", "a")
         assert info is not None
         assert info.message is None
@@ -87,14 +75,14 @@ def ended_by(seq: Sequencer, how: str) -> None:
     elif how == "replaced":
         seq.append("new", group="g", id="a", replace=True)
     elif how in ("purged", "swept"):
-        consume(seq, park)
+        consumed(seq, park)
         seq.skip("g", dead_letter=True)
         if how == "purged":
             seq.purge(id="a")
         else:
             seq.sweep()
     else:
-        consume(seq, park)
+        consumed(seq, park)
         if how == "skipped":
             seq.skip("g")
         elif how == "skipped with many":
@@ -108,7 +96,7 @@ def test_each_end_keeps_the_content(make: Make, how: str) -> None:
     if how == "late":
         seq = make(on_late="drop", **BODIES)
         seq.append(0, group="g", id="first", score=9)
-        consume(seq)
+        consumed(seq)
         seq.append(how, group="g", id="a", score=1)
     else:
         seq = make(on_failure="drop" if how == "dropped" else "park", max_attempts=1, dead_window=1e-6, **BODIES)
@@ -123,14 +111,14 @@ def test_each_end_keeps_the_content(make: Make, how: str) -> None:
 def test_a_rerun_has_an_id_of_its_own_and_a_repeat_adds_nothing(make: Make) -> None:
     seq = make(dedup_window=0, **BODIES)
     seq.append({"n": 1}, group="g", id="e3", headers={"x": "y"})
-    consume(seq)
+    consumed(seq)
     first, again = seq.rerun("g", "e3"), seq.rerun("g", "e3")
     assert (first.id, first.duplicate, again.id, again.duplicate) == ("e3~2", False, "e3~2", True)
-    (message,) = consume(seq)
+    (message,) = consumed(seq)
     assert (message.id, message.body, message.headers["x"], message.redriven) == ("e3~2", {"n": 1}, "y", True)
     assert seq.rerun("g", "e3").duplicate  # also where it was handled and its id forgotten since
     assert seq.rerun("g", "e3~2").id == "e3~3"
-    assert [message.id for message in consume(seq)] == ["e3~3"]
+    assert [message.id for message in consumed(seq)] == ["e3~3"]
     linked = {info.id: (info.rerun_of, info.rerun_as) for info in seq.history("g")}
     assert linked == {"e3": ("", "e3~2"), "e3~2": ("e3", "e3~3"), "e3~3": ("e3~2", "")}
     assert known(seq, "e3~2").rerun_of == "e3"
@@ -140,24 +128,24 @@ def test_an_id_that_somebody_else_has_is_passed_over(make: Make) -> None:
     seq = make(**BODIES)
     for id in ("a", "a~2"):
         seq.append(id, group="g", id=id)
-    consume(seq)
+    consumed(seq)
     seq.append("other", group="g", id="a~3")
     assert seq.rerun("g", "a").id == "a~4"
     assert seq.rerun("g", "a~2").id == "a~2~2"
-    assert [message.body for message in consume(seq)] == ["a", "a~2", "other"]
+    assert [message.body for message in consumed(seq)] == ["a", "a~2", "other"]
 
 
 def test_what_an_error_ended_behind_the_append_is_not_appended_twice(make: Make, link: Link, keys: ShardKeys) -> None:
     seq = make(**BODIES)
     seq.append(1, group="g", id="a")
-    consume(seq)
+    consumed(seq)
     assert seq.rerun("g", "a").id == "a~2"
     (bucket,) = link.command("ZRANGE", keys.histories, 0, -1)
     assert link.command("HDEL", keys.bodies(bucket.decode()), "\ng\na") == 1
     again = seq.rerun("g", "a")
     assert (again.id, again.duplicate) == ("a~2", True)
     assert known(seq, "a").rerun_as == "a~2"
-    assert len(consume(seq)) == 1
+    assert len(consumed(seq)) == 1
 
 
 @pytest.mark.parametrize("rules", [{"on_late": "drop"}, {"on_late": "refuse"}, {"sequence": True}, {}])
@@ -166,10 +154,10 @@ def test_a_rerun_takes_its_own_place_and_is_never_given_up_as_late(make: Make, r
     scores: list[Any] = [1, 2, 3] if rules else [None] * 3
     for n, score in enumerate(scores):
         seq.append(n, group="g", id=f"m{n}", score=score)
-    consume(seq)
+    consumed(seq)
     seq.append(3, group="g", id="m3", score=4 if rules else None)
     seq.rerun("g", "m1")
-    first, second = consume(seq)
+    first, second = consumed(seq)
     assert (first.id, first.late, second.id) == ("m1~2", True, "m3")
     assert known(seq, "m1~2").state == "finished"
 
@@ -230,7 +218,7 @@ def test_only_what_ended_runs_again(make: Make) -> None:
         seq.rerun("waits", "a")
     with pytest.raises(MessageNotFound):
         seq.rerun("waits", "b")
-    consume(seq, park)
+    consumed(seq, park)
     with pytest.raises(RerunRefused):
         seq.rerun("waits", "a")
     seq.skip("waits", dead_letter=True)
@@ -241,10 +229,10 @@ def test_only_what_ended_runs_again(make: Make) -> None:
 def test_what_is_turned_off_is_kept_no_more_and_no_older_content_is_shown(make: Make, link: Link) -> None:
     seq = make(dedup_window=0, **BODIES)
     seq.append("old", group="g", id="a")
-    consume(seq)
+    consumed(seq)
     make(history_bodies=False).connect()
     seq.append("new", group="g", id="a")
-    consume(seq)
+    consumed(seq)
     info = seq.get("g", "a")
     assert info is not None
     assert info.message is None
@@ -260,12 +248,12 @@ def test_a_full_server_keeps_ends_without_contents_so_that_consumers_make_room(
     seq = Sequencer("q", f"unix://{path}", **BODIES)
     with seq, redis.Redis(unix_socket_path=path) as server:
         seq.append(1, group="g", id="before")
-        consume(seq)
+        consumed(seq)
         for n in range(200):
             seq.append("x" * 1000, group=n % 5, id=f"m{n}")
         server.config_set("maxmemory", "1")
         used = server.info("memory")["used_memory"]
-        assert len(consume(seq)) == 200
+        assert len(consumed(seq)) == 200
         assert server.info("memory")["used_memory"] < used - 100 * 1000
         assert known(seq, "before").message is not None
         info = seq.get("0", "m0")
@@ -275,6 +263,6 @@ def test_a_full_server_keeps_ends_without_contents_so_that_consumers_make_room(
         with pytest.raises(RerunRefused):
             seq.rerun("0", "m0")
         seq.append(2, group="g", id="after")
-        consume(seq)
+        consumed(seq)
         assert seq.rerun("g", "after").id == "after~2"
         assert seq.rerun("g", "before").id == "before~2"

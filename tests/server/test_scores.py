@@ -17,6 +17,7 @@ from sequencer.settings.options import ClaimLimits
 from sequencer.store.keys import ShardKeys, shard_keys
 
 from ..support.examples import examples
+from ..support.handling import consumed
 from ..support.invariants import check_invariants
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -103,7 +104,6 @@ def test_a_score_that_others_changed_comes_as_it_was_and_is_found(
     member = link.command("ZRANGE", keys.order("g"), 0, -1)[0]
     link.command("ZADD", keys.order("g"), score, member)
     assert any("its score is its stamp, but the stamp is" in text for text in check_invariants(link, [keys]))
-    seen: list[float] = []
-    seq.consume(lambda message: seen.append(message.score), until_empty=True)
+    seen = [message.score for message in consumed(seq)]
     assert sent.stamp is not None
     assert seen == [sent.stamp / 1e6]

@@ -14,7 +14,7 @@ from sequencer.net.link import Link
 from sequencer.store.keys import ShardKeys
 from sequencer.testing import wait_until
 from sequencer.values import Gap
-from tests.support.handling import Make, drain_once
+from tests.support.handling import Make, consumed, drain_once
 
 from ..support.background import Background
 from ..support.refused import refused
@@ -26,9 +26,7 @@ def put(seq: Sequencer, *numbers: int, group: str = "g") -> None:
 
 
 def drain(seq: Sequencer) -> list[Any]:
-    seen: list[Any] = []
-    seq.consume(lambda message: seen.append((message.body, "late") if message.late else message.body), until_empty=True)
-    return seen
+    return [(message.body, "late") if message.late else message.body for message in consumed(seq)]
 
 
 def test_the_next_number_waits_for_the_one_that_is_missing(make: Make) -> None:

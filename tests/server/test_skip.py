@@ -9,7 +9,7 @@ import pytest
 from sequencer import Message, Sequencer
 from sequencer.errors import LeaseExpired, MessageNotFound, NotParked
 from sequencer.testing import wait_until
-from tests.support.handling import Make, fail
+from tests.support.handling import Make, consumed, fail
 from tests.support.refused import refused
 
 
@@ -23,8 +23,7 @@ def parked(make: Make, **options: Any) -> Sequencer:
 
 
 def drain(seq: Sequencer) -> list[tuple[str, str]]:
-    seen: list[tuple[str, str]] = []
-    seq.consume(lambda message: seen.append((message.group[0], message.id)), until_empty=True)
+    seen = [(message.group[0], message.id) for message in consumed(seq)]
     return sorted(seen)
 
 

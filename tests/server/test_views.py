@@ -10,7 +10,7 @@ import pytest
 from sequencer import Retry, Sequencer, StopConsuming
 from sequencer.client import list_queues
 from sequencer.errors import GroupNotFound
-from tests.support.handling import Make
+from tests.support.handling import Make, drain
 
 
 def prepare(seq: Sequencer) -> None:
@@ -90,8 +90,7 @@ def test_get_says_what_is_known(make: Make) -> None:
     with seq.claim() as lease:
         lease.nack(next(iter(lease)), KeyError("gone"))
     assert state() == ("dead", 1, "KeyError")
-    seen: list[Any] = []
-    seq.consume(lambda message: seen.append(message.body), until_empty=True)
+    seen = drain(seq)
     assert state("y") == ("handled", 0, None)
     seq.redrive("g")
     found = seq.get("g", "x")

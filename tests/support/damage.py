@@ -11,6 +11,8 @@ from sequencer import Sequencer
 from sequencer.net.link import Link
 from sequencer.store.keys import ShardKeys, registry_key
 
+from .handling import consumed
+
 Damage = Callable[[Link, ShardKeys], Any]
 FAILURE = '{"member":"","id":"a","type":"ValueError","message":"no","attempt":1,"at":1}'
 LEASE = "00000000000000011me"
@@ -38,9 +40,7 @@ def record(link: Link, keys: ShardKeys, id: str) -> bytes:
 
 
 def drain(seq: Sequencer) -> str:
-    seen: list[str] = []
-    seq.consume(lambda message: seen.append(message.id), until_empty=True)
-    return "".join(seen)
+    return "".join(message.id for message in consumed(seq))
 
 
 def does(*commands: str) -> Damage:

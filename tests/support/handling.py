@@ -27,11 +27,22 @@ def fail(_: Message) -> None:
     raise ValueError("no")
 
 
+def consumed(seq: Sequencer, handler: Callable[[Message], Any] | None = None) -> list[Message]:
+    """Handle all that there is: what came, in its order."""
+    seen: list[Message] = []
+
+    def handle(message: Message) -> None:
+        seen.append(message)
+        if handler:
+            handler(message)
+
+    seq.consume(handle, until_empty=True)
+    return seen
+
+
 def drain(seq: Sequencer) -> list[Any]:
     """Handle all that there is. Returns the bodies."""
-    seen: list[Any] = []
-    seq.consume(lambda message: seen.append(message.body), until_empty=True)
-    return seen
+    return [message.body for message in consumed(seq)]
 
 
 def ack_each(lease: Lease) -> list[Any]:
