@@ -140,32 +140,20 @@ class Storm:
         """To a slot of the queue, or its node. `moved` and `migrated` are none to the judge."""
         slot, at = slot_of(self.random.choice(self.keys)), time.monotonic()
         was = self.cluster.owner(slot)
-        if kind == "moved":
-            self._move(slot)
+        if kind == "moved":  # in stages, with pauses between them
+            move = SlotMove(self.cluster, slot)
+            move.open()
+            while move.keys(self.random.randint(1, 30)):
+                threading.Event().wait(self.random.choice((0, 0, 0.02)))
+            move.close()
         elif kind == "migrated":
             self.cluster.migrate(slot)
-        elif kind == "killed":
-            self.cluster.kill(was)
-            self.cluster.wait_promoted(slot, was)
-            self._note(kind, slot, at)
-            self.cluster.restart(was)
-        elif kind == "frozen":
-            with self.cluster.frozen(was):
+        else:
+            with self.cluster.killed(was) if kind == "killed" else self.cluster.frozen(was):
                 self.cluster.wait_promoted(slot, was)
-            self.cluster.wait_promoted(slot, was)  # until it hears that, it leases groups of its own
-            self._note(kind, slot, at)
+            self.cluster.wait_promoted(slot, was)  # until it hears that, a frozen one leases groups of its own
+            self._recorder.note("fault", at=at, until=time.monotonic(), who="", kind=kind, id=str(slot))
         self.cluster.wait_whole()
-
-    def _note(self, kind: str, slot: int, at: float) -> None:
-        self._recorder.note("fault", at=at, until=time.monotonic(), who="", kind=kind, id=str(slot))
-
-    def _move(self, slot: int) -> None:
-        """In stages, with pauses between them."""
-        move = SlotMove(self.cluster, slot)
-        move.open()
-        while move.keys(self.random.randint(1, 30)):
-            threading.Event().wait(self.random.choice((0, 0, 0.02)))
-        move.close()
 
     def judged(self) -> Judgement:
         """Once all is handled; no invariant is broken."""

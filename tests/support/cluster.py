@@ -87,13 +87,17 @@ class Cluster(EmbeddedCluster):
     # -- faults --------------------------------------------------------------------------------------------------
 
     def kill(self, port: int) -> None:
-        """End a node at once. It is not among `pids` until `restart`."""
+        """End a node at once. It is not among `pids` then."""
         os.kill(pid := self.pids.pop(port), signal.SIGKILL)
-        self.node(port)._wait_gone(pid)
+        os.waitpid(pid, 0)  # until all its threads are gone, which have its sockets
 
-    def restart(self, port: int) -> None:
+    @contextmanager
+    def killed(self, port: int) -> Iterator[None]:
+        """A node is away for that time."""
+        self.kill(port)
+        yield
         self.node(port).start()
-        self.pids[port] = self.node(port).status().pid or 0
+        self.pids = self.running()
 
     @contextmanager
     def frozen(self, port: int) -> Iterator[None]:
