@@ -15,7 +15,7 @@ from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
-from ..errors import ConfigurationError, ServerNotUsable, ServerUnavailable
+from ..errors import ConfigurationError, DataError, ServerNotUsable, ServerUnavailable
 from ..net.endpoint import Endpoint
 from ..net.link import Link
 from .embedded import EmbeddedServer, ServerStatus, default_directory
@@ -24,7 +24,6 @@ HASH_SLOTS = 16_384
 FIRST_PORT, LAST_PORT, BUS = 7_000, 22_000, 10_000
 """Below the ports that Linux gives to outgoing connections (32768 and above), those of the cluster bus too."""
 NODE_TIMEOUT_S = 5.0
-OWN_FIELDS = 8  # of a node in CLUSTER NODES, before its slots
 FORM_S = 30.0
 CONFIG = """\
 port {port}
@@ -104,16 +103,14 @@ class EmbeddedCluster:
             return any(is_started)
 
     def _join(self, at: int, ports: list[int]) -> None:
-        """Give a node its range of hash slots or its primary, unless it has them already."""
-        mine = next(line for line in self.command(ports[at], "CLUSTER", "NODES").splitlines() if b"myself" in line)
-        if b"myself,master" not in mine or len(mine.split()) > OWN_FIELDS:
-            return
-        if at >= self.primaries:
-            of = self.command(ports[at % self.primaries], "CLUSTER", "MYID")
-            self.command(ports[at], "CLUSTER", "REPLICATE", of)
-        elif "cluster_slots_assigned:16384\r" not in self.info(ports[at]):  # else its slots were moved away
+        """Give a node its range of hash slots, or its primary. What it or another one has already it refuses."""
+        if at < self.primaries:
             first, behind = (HASH_SLOTS * n // self.primaries for n in (at, at + 1))
-            self.command(ports[at], "CLUSTER", "ADDSLOTSRANGE", first, behind - 1)
+            words: tuple[Any, ...] = "ADDSLOTSRANGE", first, behind - 1
+        else:
+            words = "REPLICATE", self.command(ports[at % self.primaries], "CLUSTER", "MYID")
+        with suppress(DataError):
+            self.command(ports[at], "CLUSTER", *words)
 
     def stop(self) -> bool:
         """Stop all nodes, data saved; false if none was running. Raises ServerUnavailable when one does not end."""
