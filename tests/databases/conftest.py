@@ -73,15 +73,6 @@ class Tables:
 
 
 @pytest.fixture
-def with_parts(db: Database, make: Make) -> Iterator[Callable[[int], Tables]]:
-    with ExitStack() as stack:
-
-        def get(parts: int) -> Tables:
-            return stack.enter_context(closing(Tables(db, make, parts)))
-
-        yield get
-
-
-@pytest.fixture
-def tables(with_parts: Callable[[int], Tables]) -> Tables:
-    return with_parts(1)
+def tables(db: Database, make: Make) -> Iterator[Tables]:
+    with closing(Tables(db, make)) as found:
+        yield found

@@ -1,6 +1,6 @@
 """An outbox and an inbox while everything is killed: processes, the database, and Redis, which loses data as well.
 
-`python -m tests.databases.storm --db postgresql --messages 100000 --kills 300`; with `--control` a rule is taken away,
+`python -m tests.databases.storm postgresql --messages 100000 --kills 300`; with `--control` a rule is taken away,
 which has to show (CONTROLS). Each order is written in the transaction that appends its message, while that has the lock
 of its group, and each effect in that of the handler: at the end both tables have to be the same, group by group.
 """
@@ -18,8 +18,9 @@ import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
+import redis
 import typer
 
 from sequencer import Sequencer
@@ -76,8 +77,6 @@ class Redis:
                 file.truncate(max(path.stat().st_size - chance.randrange(LOST_BYTES), 0))
 
     def flush(self) -> None:
-        import redis
-
         with redis.Redis.from_url(self.url) as client:
             client.flushall()
 
@@ -196,7 +195,7 @@ class Storm:
 
 
 def storm(
-    kind: str, messages: int, kills: int, control: str = "", pause_s: float = 2.0, seed: int = 1
+    kind: str, messages: int = 100_000, kills: int = 300, control: str = "", pause_s: float = 2.0, seed: int = 1
 ) -> dict[str, int]:
     """What was wrong, by kind, and how much was done."""
     directory = Path(tempfile.mkdtemp(prefix="sqs-"))
@@ -213,16 +212,5 @@ def storm(
     return found
 
 
-def main(
-    db: Annotated[str, typer.Option()] = "postgresql",
-    messages: int = 100_000,
-    kills: int = 300,
-    control: str = "",
-    pause: float = 2.0,
-    seed: int = 1,
-) -> None:
-    sys.exit(any(storm(db, messages, kills, control, pause, seed).values()))
-
-
 if __name__ == "__main__":
-    typer.run(main)
+    typer.run(storm)

@@ -4,58 +4,49 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from sequencer.errors import InvalidBody
-from sequencer.outbox import sql
 from sequencer.testing import wait_until
 from tests.support.databases import Database
 
 from .conftest import Tables
 
-Opened = tuple[Any, Callable[[], None], Callable[[], None], Callable[[], None]]
+Opened = tuple[Any, Any]
 """What is given to `append`, and what commits, rolls back and closes."""
 
 
 def dbapi(db: Database) -> Opened:
     one = db.connect()
-    return one, one.commit, one.rollback, one.close
+    return one, one
 
 
 def cursor(db: Database) -> Opened:
     one = db.connect()
-    return one.cursor(), one.commit, one.rollback, one.close
+    return one.cursor(), one
 
 
 def engine(db: Database) -> Any:
-    from sqlalchemy import create_engine
+    from sqlalchemy import NullPool, create_engine
 
     driver = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "sqlite": "sqlite"}[db.kind]
-    return create_engine(db.url.replace(db.kind, driver, 1))
-
-
-def closing_both(one: Any, made: Any) -> Callable[[], None]:
-    def close() -> None:
-        one.close()
-        made.dispose()
-
-    return close
+    return create_engine(db.url.replace(db.kind, driver, 1), poolclass=NullPool)
 
 
 def sqlalchemy_connection(db: Database) -> Opened:
-    made = engine(db)
-    one = made.connect()
-    return one, one.commit, one.rollback, closing_both(one, made)
+    one = engine(db).connect()
+    return one, one
 
 
 def sqlalchemy_session(db: Database) -> Opened:
     from sqlalchemy.orm import Session
 
-    made = engine(db)
-    one = Session(made)
-    return one, one.commit, one.rollback, closing_both(one, made)
+    one = Session(engine(db))
+    return one, one
 
 
 def django(db: Database) -> Opened:
@@ -72,20 +63,20 @@ def django(db: Database) -> Opened:
         pytest.skip("Django's backend wants mysqlclient, which has to be compiled")
     one = ConnectionHandler({"default": given})["default"]
     one.set_autocommit(False)
-    return one, one.commit, one.rollback, one.close
+    return one, one
 
 
 @pytest.mark.filterwarnings("ignore:Accessing the database during app initialization")
 @pytest.mark.parametrize("kind", [dbapi, cursor, sqlalchemy_connection, sqlalchemy_session, django])
 def test_a_row_is_there_once_its_transaction_commits(tables: Tables, kind: Callable[[Database], Opened]) -> None:
-    connection, commit, rollback, close = kind(tables.db)
+    connection, owner = kind(tables.db)
     tables.outbox.append(connection, {"total": 1}, ["1002", "x%y"], id="rolled back")
-    rollback()
+    owner.rollback()
     assert tables.outbox.append(connection, {"total": "é%s?"}, ["1002", "x%y"], id="kept") == "kept"
     assert tables.rows() == []
     tables.outbox.append_many(connection, [{"body": 1, "group": "b", "id": "2"}, {"body": 2, "group": "a", "id": "1"}])
-    commit()
-    close()
+    owner.commit()
+    owner.close()
     assert tables.rows("mid, grp") == [("kept", "1002:x%25y"), ("1", "a"), ("2", "b")]
     seq = tables.make()
     assert tables.relay().round() == 3
@@ -153,26 +144,15 @@ def test_an_id_drawn_before_the_lock_shows(
 
 
 def test_two_that_append_to_groups_in_opposite_order_do_not_deadlock(tables: Tables) -> None:
-    errors: list[BaseException] = []
-
     def many(groups: list[str]) -> None:
-        connection = tables.db.connect()
-        try:
+        with closing(tables.db.connect()) as connection:
             for _ in range(20):
                 tables.outbox.append_many(connection, [{"body": 1, "group": one} for one in groups])
                 connection.commit()
-        except BaseException as error:
-            errors.append(error)
-        finally:
-            connection.close()
 
     groups = [f"g{number}" for number in range(10)]
-    threads = [threading.Thread(target=many, args=(one,)) for one in (groups, groups[::-1])]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert errors == []
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(many, (groups, groups[::-1])))
     assert len(tables.rows()) == 400
 
 
@@ -195,7 +175,7 @@ def test_statements_for_a_driver_of_ones_own(tables: Tables) -> None:
     connection = tables.db.connect()
     style = "qmark" if tables.db.kind == "sqlite" else "format"
     one = connection.cursor()
-    for text, given in tables.outbox.statements(sql.DIALECTS[sql.DIALECTS.index(tables.db.kind)], style, 1, group="g"):
+    for text, given in tables.outbox.statements(tables.db.kind, style, 1, group="g"):
         one.execute(text, given)
     connection.commit()
     connection.close()

@@ -64,8 +64,8 @@ def test_a_refused_row_is_held_with_the_later_ones_of_its_group(tables: Tables, 
     assert ids(seq) == ["m3", "m1", "m2", "m4"]
 
 
-def test_parts_share_the_groups(with_parts: Callable[[int], Tables], seq: Sequencer) -> None:
-    tables = with_parts(3)
+def test_parts_share_the_groups(db: Database, make: Any, seq: Sequencer) -> None:
+    tables = Tables(db, make, parts=3)
     for number in range(20):
         tables.append("a", "b", group=f"g{number}")
     counts = [tables.relay(part).round() for part in range(3)]
@@ -73,6 +73,7 @@ def test_parts_share_the_groups(with_parts: Callable[[int], Tables], seq: Sequen
     assert min(counts) > 0
     assert all(ids(seq, f"g{number}") == ["a", "b"] for number in range(20))
     assert [status.kept for status in tables.operated.status()] == counts
+    tables.close()
 
 
 def test_rows_are_deleted_once_their_time_is_over(tables: Tables) -> None:

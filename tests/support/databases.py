@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sequencer.outbox.drivers import connector
-from sequencer.outbox.operate import Operated
+from sequencer.outbox.sql import Dialect
 from sequencer.testing import wait_until
 
 from .processes import children, kill
@@ -25,7 +25,7 @@ PACKAGES = "apt-get install -y --no-install-recommends mariadb-server postgresql
 class Database:
     """A server, or a file of SQLite."""
 
-    kind = ""
+    kind: Dialect
 
     def __init__(self, directory: Path) -> None:
         self.directory, self._process = directory, None
@@ -80,7 +80,7 @@ class Database:
 
 
 class PostgreSQL(Database):
-    kind = "postgresql"
+    kind: Dialect = "postgresql"
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
@@ -106,7 +106,7 @@ class PostgreSQL(Database):
 
 
 class MariaDB(Database):
-    kind = "mysql"
+    kind: Dialect = "mysql"
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
@@ -135,7 +135,7 @@ class MariaDB(Database):
 
 
 class SQLite(Database):
-    kind = "sqlite"
+    kind: Dialect = "sqlite"
 
     @property
     def url(self) -> str:
@@ -160,9 +160,3 @@ def database(kind: str) -> Iterator[Database]:
     finally:
         found.kill()
         shutil.rmtree(directory, ignore_errors=True)
-
-
-def with_tables(found: Database, prefix: str) -> str:
-    """The prefix of new tables of an outbox."""
-    Operated(found.connect, "jobs", prefix=prefix).create()
-    return prefix

@@ -135,8 +135,7 @@ class World:
         """All that was committed is sent, once refused messages are dropped."""
         self.is_quiet = True
         for _ in range(60):
-            for one in self.relays[:1]:
-                self.round(one)
+            self.round(self.relays[0])
             held = self.database.execute("SELECT grp, mid FROM sequencer_outbox WHERE batch = -1").fetchall()
             for group, name in held:
                 self.database.execute("DELETE FROM sequencer_outbox WHERE grp = ? AND mid = ?", (group, name))
