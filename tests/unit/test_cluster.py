@@ -39,7 +39,7 @@ class Nodes:
 
     def __init__(self, **answers: list[Any]) -> None:
         self.answers, self.log, self.slept, self.time = answers, list[tuple[str, str]](), list[float](), 100.0
-        self.down, self.frozen = set[str](), set[str]()
+        self.down = set[str]()
         self.map: Any = MAP
         self.cluster = Cluster([C], "the cluster")
         self.cluster.make = lambda place: FakeNode(self, place[0])
@@ -64,21 +64,12 @@ class FakeNode:
         self.nodes, self.name, self.unread = nodes, name, list[Any]()
         self.socket_timeout, self._sock = 5.0, self
         self.redis_connect_func: Callable[[Any], None]
-        self.on_connect = self._answer
+        self.on_connect = self.settimeout = lambda *_: None
 
     def connect(self) -> None:
         if self.name in self.nodes.down:
             raise redis.ConnectionError("refused")
-        self.settimeout(self.socket_timeout)
         self.redis_connect_func(self)
-
-    def settimeout(self, seconds: float) -> None:
-        self.limit_s = seconds
-
-    def _answer(self) -> None:
-        if self.name in self.nodes.frozen:
-            self.nodes.time += self.limit_s
-            raise redis.TimeoutError("silent")
 
     def disconnect(self) -> None:
         self.unread.clear()
@@ -96,15 +87,12 @@ class FakeNode:
         self.unread += [self.nodes.asked(self.name, words) for words in commands]
 
     def read_response(self) -> Any:
-        self._answer()
         if isinstance(answer := self.unread.pop(0), Exception):
             raise answer
         return answer
 
-    def can_read(self, seconds: float) -> bool:
-        if is_frozen := self.name in self.nodes.frozen:
-            self.nodes.time += seconds
-        return bool(self.unread) and not is_frozen
+    def can_read(self, _: float) -> bool:
+        return bool(self.unread)
 
 
 Linked = Callable[..., tuple[Nodes, Link]]
@@ -213,27 +201,6 @@ def test_a_node_that_is_away_fails_its_own_commands_and_is_not_asked_again_at_on
     assert nodes.log.count(("a", "GET")) == 2 * (how == "cut")
     nodes.time += cluster_module.AWAY_S
     assert finish(alone.answers(ask)) == [b"OK"] * 3, "an answer to an earlier question is read by nobody"
-
-
-@pytest.mark.parametrize("is_warm", [True, False])
-@pytest.mark.parametrize("frozen", ["a", "ab", "abc"])
-def test_frozen_nodes_fail_their_own_commands_and_take_one_time_limit_together(
-    linked: Linked, is_warm: bool, frozen: str
-) -> None:
-    nodes, link = linked()
-    link.run((ASK, ASK_B) if is_warm else ())
-    nodes.frozen |= {*frozen}
-    for _ in range(2):
-        began = nodes.time
-        with refused(ServerUnavailable, "unreachable") as caught:
-            link.run((ASK, ASK_B))
-        assert 5.0 <= nodes.time - began < 6.0
-        assert tuple(caught.value.answers) == (None, "OK") or frozen != "a"
-    began = nodes.time
-    alone = ConnectionAlone(link.endpoint.connect(), "s")
-    answers = finish(alone.answers([("GET", KEY_A), ("GET", KEY_B)]))
-    assert [one == b"OK" for one in answers] == [False, frozen == "a"]
-    assert nodes.time - began <= cluster_module.CONNECT_S
 
 
 @pytest.mark.parametrize("is_by_place", [False, True])
