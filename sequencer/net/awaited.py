@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from contextvars import Context
 from copy import copy
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar, Unpack
 
 import redis
@@ -19,10 +20,10 @@ from ..calls.net_protocol import Alone, Answer, Command, How
 from ..errors import SequencerError, ServerUnavailable
 from ..settings.options import Replicas
 from .cluster_line import AnyLine, ClusterLine
-from .endpoint import CALL_TIMEOUT_S, Connection, Endpoint, ServedNet
+from .endpoint import CALL_TIMEOUT_S, Endpoint, ServedNet
 from .line import Line, WaitingLine
 from .link import CHECK_EVERY_S, INVALIDATED, REFRESH_EVERY_S, Guide, OneConnection
-from .refusals import NodeAway, translate
+from .refusals import NodeAway
 from .repeats import Repeats, round_trip
 from .slots import Place, named
 
@@ -199,27 +200,14 @@ class AwaitedNet(ServedNet):
         cluster = line if isinstance(line, ClusterLine) else None
         return OneConnection(line.name, line.ask, asyncio.sleep, self.endpoint.total_s, until, cluster)
 
-    def _make(self) -> Connection:
-        """In a thread: it may start the embedded server, or ask Sentinel."""
-        return None if self.endpoint.cluster else self.endpoint.make_awaited()
-
-    async def _made(self, *, waits: bool) -> AnyLine:
-        kind = WaitingLine if waits else Line
-        try:
-            connection = await asyncio.to_thread(self._make)
-        except (redis.RedisError, OSError) as error:
-            raise translate(error, self.name) from error
-        endpoint = self.endpoint
-        if not endpoint.cluster:
-            return kind(connection, self.name, endpoint.total_s)
-
-        def make(place: Place) -> Line:
-            return kind(endpoint.make_awaited(place), f"{named(place)} of {self.name}", endpoint.total_s)
-
-        return ClusterLine(endpoint.cluster, self.name, make)
-
     async def _connected(self, *, waits: bool = False) -> AnyLine:
-        line = await self._made(waits=waits)
+        kind, endpoint = WaitingLine if waits else Line, await asyncio.to_thread(lambda: self.endpoint)
+
+        def made(place: Place | None = None) -> Line:
+            name = f"{named(place)} of {self.name}" if place else self.name
+            return kind(partial(endpoint.make_awaited, place), name, endpoint.total_s)
+
+        line: AnyLine = ClusterLine(endpoint.cluster, self.name, made) if endpoint.cluster else made()
         await line.connect()
         try:
             if self.guide:

@@ -24,13 +24,14 @@ from .refusals import SILENT, translate
 class Line:
     """Connect it, ask, close it. For one event loop."""
 
-    def __init__(self, connection: Connection, name: str, timeout_s: float) -> None:
-        """`connection`: of redis.asyncio, not connected yet, without a time limit. `timeout_s`: for the next answer."""
+    def __init__(self, make: Callable[[], Connection], name: str, timeout_s: float) -> None:
+        """`make`: a connection of redis.asyncio, not connected yet, without a time limit; in a thread, as it may ask
+        Sentinel. `timeout_s`: for the next answer.
+        """
         self.name, self.known = name, set[str]()  # scripts that were sent in full on it
         self._heard_at = 0.0
-        self._connection, self._timeout_s = connection, timeout_s
-        found = packer()
-        self._pack = found.pack if found else self._connection.pack_command
+        self._make, self._timeout_s = make, timeout_s
+        self._connection: Connection = None
         self._asked = deque[tuple[asyncio.Future[list[Any]], int, float]]()
         self._unsent: list[bytes] = []
         self._reader: asyncio.Task[None] | None = None
@@ -47,14 +48,18 @@ class Line:
         """Raises ServerUnavailable, ServerNotUsable."""
         try:
             async with asyncio.timeout(min(within_s, self._timeout_s)):
+                self._connection = await asyncio.to_thread(self._make)
                 await self._connection.connect()
         except BaseException as error:
-            await self._connection.disconnect(nowait=True)
+            if self._connection:
+                await self._connection.disconnect(nowait=True)
             if isinstance(error, TimeoutError):
                 error = redis.TimeoutError(SILENT)
             if isinstance(error, redis.RedisError | OSError | UnicodeError):
                 raise translate(error, self.name) from error
             raise
+        found = packer()
+        self._pack = found.pack if found else self._connection.pack_command
         self._reader = asyncio.get_running_loop().create_task(self._read())
 
     def ask(self, commands: Sequence[Command]) -> asyncio.Future[list[Any]]:
