@@ -120,19 +120,13 @@ class Relay:
 
     def run(self) -> None:
         """Relay until stopped, or until `error` says why not. Waits for a database or a server that goes away."""
-        try:
-            self._run()
-        finally:
-            self._close()
-
-    def _run(self) -> None:
         pause_s, failed = POLL_S[0], ""
         while not self._stopping.is_set():
             try:
                 stored = self.round()
             except RelayOutdated as error:
                 self.error = error
-                return
+                break
             except Exception as error:  # of the database's driver, or of the server
                 if type(error).__name__ != failed:
                     self._emit("relay failed", error=refusal_of(error) or error)
@@ -176,13 +170,15 @@ class Relay:
     # -- leading ------------------------------------------------------------------------------------------------
 
     def _lead(self) -> bool:
-        if not self._found():
+        with self._transaction() as execute:
+            is_new = not execute(sql.RELAY, self._mine).fetchall()
+        if is_new:
             with suppress(Exception), self._transaction() as execute:  # another one may be faster
                 execute(sql.NEW_RELAY, (*self._mine, secrets.token_hex(8)))
         with self._transaction() as execute:
             if execute(sql.LEAD, (self._token, *self._mine, self._token, LEADS_S)).rowcount != 1:
                 return False
-            _, self._generation, self._batch, self._since, sent = self._found(execute)[0]
+            ((self._generation, self._batch, self._since, sent),) = execute(sql.RELAY, self._mine).fetchall()
             self._sent = {int(shard): number for shard, number in json.loads(sent).items()}
             rows = rows_of(execute(sql.ASSIGNED, (*self._mine, self._since)))
         for shard, last in enumerate(self._queue.last_batches(self._generation)):
@@ -203,12 +199,6 @@ class Relay:
                 execute(sql.RESIGN, (*self._mine, self._token))
             self._is_leading = False
         self._close()
-
-    def _found(self, execute: Execute | None = None) -> list[Any]:
-        if execute:
-            return list(execute(sql.RELAY, self._mine).fetchall())
-        with self._transaction() as execute:
-            return self._found(execute)
 
     def _save(self, execute: Execute) -> None:
         """Within each transaction: who does not lead any more changes nothing."""

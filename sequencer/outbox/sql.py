@@ -98,7 +98,7 @@ LISTEN = "LISTEN {p}outbox"
 # -- of the relay -----------------------------------------------------------------------------------------------
 _MINE = "queue = ? AND part = ?"
 _ROW = "id, grp, mid, score, envelope, due, ledger, batch"
-RELAY = f"SELECT token, generation, batch, since, sent FROM {{p}}relays WHERE {_MINE}"
+RELAY = f"SELECT generation, batch, since, sent FROM {{p}}relays WHERE {_MINE}"
 NEW_RELAY = (
     "INSERT INTO {p}relays (queue, part, token, seen, generation, batch, since, sent)"
     " VALUES (?, ?, '', 0, ?, 0, 1, '{{}}')"

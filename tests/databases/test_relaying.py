@@ -108,22 +108,22 @@ def test_another_relay_takes_over(tables: Tables, seq: Sequencer, start: Callabl
     """From one that is killed, and from one that is frozen."""
     first = start()
     tables.append("m1")
-    wait_until(lambda: ids(seq) == ["m1"], 30)
+    wait_until(lambda: ids(seq) == ["m1"], 60)
     leader, second = token(tables), start()
     os.kill(first.pid, signal.SIGSTOP)
     tables.append("m2")
-    wait_until(lambda: ids(seq) == ["m1", "m2"], 30)
+    wait_until(lambda: ids(seq) == ["m1", "m2"], 60)
     assert token(tables) != leader
     leader = token(tables)
     os.kill(first.pid, signal.SIGCONT)
     tables.append("m3")
-    wait_until(lambda: ids(seq) == ["m1", "m2", "m3"], 30)
+    wait_until(lambda: ids(seq) == ["m1", "m2", "m3"], 60)
     assert token(tables) == leader
     second.kill()
     tables.append("m4")
-    wait_until(lambda: ids(seq) == ["m1", "m2", "m3", "m4"], 30)
+    wait_until(lambda: ids(seq) == ["m1", "m2", "m3", "m4"], 60)
     first.terminate()
-    assert first.wait(30) == 0
+    assert first.wait(60) == 0
 
 
 TRIGGER = (
