@@ -89,10 +89,9 @@ class Hub:
         return is_awaited
 
     def begins(self, slot: Slot) -> None:
-        if not self._slots.is_late(slot):
-            with self.lock:
-                self._slots.begins(slot)
-                self._wake()
+        with self.lock:
+            self._slots.begins(slot)
+            self._wake()
 
     def renew_last(self, slot: Slot, since: float) -> None:
         """The handler that began then is stuck."""

@@ -169,7 +169,7 @@ class ManySlots(AnyConsumer, Generic[SlotT]):
 
     def begins(self, slot: Slot, message: Message) -> None:
         """A handler or a step of this slot is about to begin."""
-        if slot.held.finished_at is not None:
+        if slot.held.finished_at is not None and not slot.is_late:
             self.hub.begins(slot)
         if self.on_first or self.memory is not None:
             with self._beginning:

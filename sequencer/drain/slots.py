@@ -62,6 +62,7 @@ class Slot:
     question: Question | None = None
     until: float = 0.0  # where it is free: how long it asks, or waits
     leases: list[Lease] = field(default_factory=list)  # of the groups that it works on
+    is_late: bool = False  # whether it began a handler with acks pending
     reserved: int = 0  # how many messages it got with them
     counted: int = 0  # how many of its messages are in the count of all
 
@@ -228,20 +229,16 @@ class Slots:
             planned.pop(slot, None)
         self.busy -= bool(slot.leases)
         shard.ended += slot.leases
-        slot.leases = []
+        slot.leases, slot.is_late = [], False
         ended = slot.held.handled + slot.held.failed
         self.done += ended - slot.counted
         self._reserved -= slot.reserved
         slot.counted, slot.reserved = ended, 0
 
-    def is_late(self, slot: Slot) -> bool:
-        """Whether what is finished is to be sent though its handlers go on. Needs no lock."""
-        return slot in self._shard(slot).late
-
     def begins(self, slot: Slot) -> None:
         """A handler of this slot begins: what was finished before it must not wait for its end."""
-        if slot.held.finished_at is not None:
-            self._shard(slot).late.setdefault(slot, self._clock() + ACK_AFTER_S)
+        if slot.held.finished_at is not None and not slot.is_late:
+            slot.is_late, self._shard(slot).late[slot] = True, self._clock() + ACK_AFTER_S
 
     def stuck(self, slot: Slot, since: float) -> None:
         """The handler that began then hangs, or ignores the end of its time: its lease is renewed once more."""
@@ -480,7 +477,8 @@ class Slots:
             since = slot.held.running_since
             if since is not None and now < since + ACK_AFTER_S:  # a later handler, which may be quick as well
                 shard.late[slot] = since + ACK_AFTER_S
-            elif slot.held.finished_at is not None:
+            else:
+                slot.is_late = False
                 slot.held.settle()
         for slot in _due(shard.unbegun, now):
             if slot.held.current < len(slot.held.groups) - 1:
