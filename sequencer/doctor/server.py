@@ -196,7 +196,7 @@ def admin_command(link: Link, key: str = "") -> str:
     cluster it names the node that has the key.
     """
     cluster = link.endpoint.cluster
-    places = [cluster.map.owner(("GET", key)), *cluster.map.places()] if cluster else []
+    places = [cluster.map.owner(("GET", key)), *cluster.places()] if cluster else []
     made = cluster.make(next(filter(None, places))) if cluster else link.connection()
     words = ["redis-cli" if which("redis-cli") else "valkey-cli", *(["--tls"] if hasattr(made, "ca_certs") else [])]
     words += ["-c"] if cluster else []

@@ -38,7 +38,7 @@ class Cluster:
     """Makes a connection of the driver to a node; is set before one is needed."""
 
     def __init__(self, seeds: Sequence[Place], name: str) -> None:
-        self.map, self.name = SlotMap(seeds), name
+        self.map, self.name, self._seeds = SlotMap(), name, seeds
         self._failed: dict[Place, tuple[float, Exception | None]] = {}
         """When a node last failed to serve, until it answers; with what, if it could not be reached."""
 
@@ -48,7 +48,8 @@ class Cluster:
 
     def places(self) -> list[Place]:
         """All that may know the map: first those that did not fail, then those that failed longest ago."""
-        return sorted(self.map.places(), key=lambda one: self._failed.get(one, (0.0, None))[0])
+        known = dict.fromkeys([*self.map.primaries, *self._seeds])
+        return sorted(known, key=lambda one: self._failed.get(one, (0.0, None))[0])
 
     def refresh(self) -> None:
         """Read the map, if it is stale. Raises SequencerError where no node answers, and it never was read."""

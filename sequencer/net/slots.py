@@ -52,8 +52,7 @@ def guarded(words: Command) -> Command:
 class SlotMap:
     """Which node has which slot, as far as it is known. Threads may share it."""
 
-    def __init__(self, seeds: Sequence[Place]) -> None:
-        self._seeds = [*seeds]
+    def __init__(self) -> None:
         self._owners: list[Place | None] = [None] * REDIS_CLUSTER_HASH_SLOTS
         self.primaries: list[Place] = []
         self.is_stale = True
@@ -79,10 +78,6 @@ class SlotMap:
     def learn(self, moved: redis.exceptions.MovedError, asked: Place) -> None:
         """Not read again now: a node that has not heard of it yet would take it back."""
         self._owners[moved.slot_id] = _host(moved.host.encode()) or asked[0], moved.port
-
-    def places(self) -> list[Place]:
-        """All that may know the map."""
-        return [*dict.fromkeys([*self.primaries, *self._seeds])]
 
     def owner(self, words: Command) -> Place | None:
         """The node of a command's first key; None where it has none, or nobody is known to have it."""

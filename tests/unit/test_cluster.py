@@ -124,7 +124,7 @@ def test_the_first_key_of_a_command_and_the_key_that_never_exists() -> None:
 
 
 def test_what_has_no_key_goes_with_its_neighbour_and_a_transaction_stays_on_one_node() -> None:
-    slots = SlotMap([C])
+    slots = SlotMap()
     slots.read(MAP, C)
     assert slots.primaries == [A, B, C]
 
@@ -265,7 +265,7 @@ def test_a_url_names_nodes_user_tls_and_time_limit() -> None:
     endpoint = Endpoint.from_url("valkeys+cluster://u:secret@h1:7000,h2/?socket_timeout=0.5")
     assert endpoint.cluster
     assert endpoint.name == "valkeys+cluster://***@h1:7000,h2"
-    assert endpoint.cluster.map.places() == [("h1", 7000), ("h2", 6379)]
+    assert endpoint.cluster.places() == [("h1", 7000), ("h2", 6379)]
     node = endpoint.cluster.make(("h2", 6379))
     assert (node.host, node.port, node.username, node.password, node.socket_timeout) == ("h2", 6379, "u", "secret", 0.5)
     assert isinstance(node, redis.SSLConnection)
