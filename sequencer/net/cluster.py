@@ -263,7 +263,8 @@ class ClusterConnection:
     def can_read(self, timeout: float = 0) -> bool:
         """Whether the next answer is there; while none is awaited, whether a node has closed its connection."""
         if self._unread:
-            return any(one.failure or one.driver.can_read(timeout) for one in self._unread[0][:1])
+            first = self._unread[0][0]
+            return bool(first.failure or first.driver.can_read(timeout))
         return any(one.driver.can_read(0) for one in self._nodes.values() if one.is_connected and not one.failure)
 
     async def primaries(self) -> list[Place]:

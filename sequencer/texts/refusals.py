@@ -101,7 +101,7 @@ REFUSALS: dict[str, Wording] = {
     "it, or pass on_refused='skip' to store the others",
     "append_unknown": "message {id!r} may or may not have been stored ({error}); {replaces:?see get() before you "
     "repeat it}{replaces:!append it again with the same id, which adds nothing if it was}",
-    "part_unknown": "{left:message} of this chunk are not known to be stored ({error}); other shards stored "
+    "part_unknown": "no answer confirms {left:message} of this chunk ({error}); other shards stored "
     "{stored:,}. {replaces:?See get() before you repeat any}{replaces:!Append them all again with the same ids, which "
     "adds nothing where they are stored}",
     "part_full": "a full shard refused {left:message} of this chunk; other shards stored {stored:,} ({error}). "
