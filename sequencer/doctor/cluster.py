@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..calls.net_protocol import Alone
-from ..errors import SequencerError, ServerUnavailable
+from ..errors import SequencerError, ServerError, ServerUnavailable
 from ..net.cluster import Cluster
 from ..net.endpoint import HASTY_S
 from ..net.link import ConnectionAlone, Link, finish
@@ -39,18 +39,20 @@ class Node:
 
 
 def nodes_of(link: Link) -> tuple[list[Node], list[Finding]]:
-    """The server, or the primaries that answer; what is to be said of the others. Raises ServerUnavailable."""
-    found, away = list[Node](), list[Finding]()
+    """The server, or the primaries that answer; what is to be said of the others. Raises ServerError."""
+    found, away, failures = list[Node](), list[Finding](), list[ServerError]()
     if link.endpoint.cluster is None:
         return [Node(link, *server_facts(link))], []
     for endpoint in link.endpoint.nodes():
         try:
             own = Link(endpoint)
+            own.connection()
             found.append(Node(own, *server_facts(own)))
-        except ServerUnavailable as error:
+        except ServerError as error:  # also one that lacks the user: the cluster does not copy it from node to node
             away.append(finding("node away", node=endpoint.name, error=error.fields["error"]))
+            failures.append(error)
     if not found:
-        raise ServerUnavailable("unreachable", server=link.endpoint.name, error=away[0].fields["error"])
+        raise failures[0]
     return found, away
 
 

@@ -250,7 +250,7 @@ FINDINGS: Mapping[str, Kind] = {
         "sentinel", "primary {primary} would not be replaced: {error:?{error}}{error:!no replica is up}"
     ),
     "nodes": _ok("cluster", "primaries: {primaries}, replicas: {replicas}"),
-    "node away": _problem("cluster", "can't be reached: {error}"),
+    "node away": _problem("cluster", "can't be used: {error}"),
     "full coverage required": _problem(
         "cluster",
         "cluster-require-full-coverage is yes: while any shard of the cluster is away, all queues stop",
