@@ -13,6 +13,7 @@ from sequencer.errors import AnswerNeeded
 from sequencer.testing import wait_until
 
 from ..process.conftest import Cli
+from ..support.handling import got
 from ..support.hook_server import hook_server
 from ..support.run_scene import PATIENCE_S
 from .conftest import HERE, Load, is_signed
@@ -67,8 +68,7 @@ def test_a_failed_method_stops_no_other_and_what_is_done_is_never_repeated(shop:
     shop.run()
     assert shop.called() == ONCE_EACH | {"points": 3, "ranking": 3}
     assert shop.states() == dict.fromkeys(METHODS, "done") | {"points": "failed", "ranking": "failed"}
-    gift = shop.seq.get("g1", "g1")
-    assert gift is not None
+    gift = got(shop.seq, "g1", "g1")
     assert (gift.status, gift.state) == ("error", "parked")
     assert gift.error is not None
     assert (gift.error.type, gift.error.message) == ("NotTrue", "returned False")
@@ -171,8 +171,7 @@ def test_a_gift_that_failed_for_good_is_told_in_feishu_and_that_it_is_done(
         (cli.directory / "broken").unlink()
         assert gifts.resume("g1")
         wait_until(lambda: "resolved" in feishu.requests[-1].json()["content"]["text"], PATIENCE_S, "it is done")
-        running.signal()
-        assert running.ended() == 0
+        running.stop()
     texts = [one.json()["content"]["text"] for one in feishu.requests]
     assert all(is_signed(one.json(), "s3cret") for one in feishu.requests)
     assert all(word in texts[0] for word in ("production", "gifts", "id g1", "the club is closed", "sequencer resume"))

@@ -68,6 +68,11 @@ class Running:
         """Wait for its end; the exit status."""
         return self.process.wait(timeout_s)
 
+    def stop(self) -> None:
+        """Ask it to end, and wait until it has, with status 0."""
+        self.signal()
+        assert self.ended() == 0, self.stderr
+
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()

@@ -91,8 +91,7 @@ def test_whoever_dies_as_it_tells_another_tells_under_the_same_key(
     assert first["key"] == second["key"]
     assert [one["id"] for one in second["items"]] == ["m"]
     (left,) = [one for one in watchers if one.process.poll() is None]
-    left.signal()
-    assert left.ended() == 0
+    left.stop()
     assert "SECRET" not in (cli.directory / "told.ndjson").read_text()
 
 
@@ -129,8 +128,7 @@ def test_who_stops_waits_for_the_answer_to_what_is_under_way(cli: Cli, make: Cal
     slow.chmod(0o700)
     watcher = cli.start("watch")
     wait_until((cli.directory / "began").exists, PATIENCE_S, "it tells")
-    watcher.signal()
-    assert watcher.ended() == 0
+    watcher.stop()
     assert {to.target: to.messages for to in seq.alerts()[0].notified}["slow"] == 1
 
 
@@ -175,8 +173,7 @@ def test_that_the_server_is_away_is_told_and_that_it_is_back(cli: Cli, server: E
     wait_until(lambda: whats(cli.directory) == [("away", "open")], PATIENCE_S, "it is told")
     absent.symlink_to(server.socket)
     wait_until(lambda: len(whats(cli.directory)) == 2, PATIENCE_S, "that it is back too")
-    watcher.signal()
-    assert watcher.ended() == 0
+    watcher.stop()
     assert whats(cli.directory) == [("away", "open"), ("away", "resolved")]
     first, last = told(cli.directory)
     assert (first["incident"], first["queue"]) == (last["incident"], "")

@@ -122,8 +122,7 @@ def test_a_consumer_of_a_queue_that_is_not_there_says_so(cli: Cli, seq: Sequence
     with Sequencer("jbos", cli.environment["SEQUENCER_REDIS"], namespace=namespace) as other:
         other.append(1, "a")
         wait_until(lambda: other.info().totals["handled"] == 1, PATIENCE_S)
-    running.signal()
-    assert running.ended() == 0
+    running.stop()
     lines: list[dict[str, Any]] = [json.loads(line) for line in running.stderr.splitlines()]
     said = {line["event"]: (line["level"], line.get("near")) for line in lines if "queue" in line["event"]}
     assert said == {"queue created": ("WARNING", "jobs"), "queue unused": ("WARNING", None)}

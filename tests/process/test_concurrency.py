@@ -50,8 +50,7 @@ def test_killed_processes_lose_nothing(cli: Cli, work: Work, app: str) -> None:
         wait_until(lambda count=count: len(work.events("handled")) > count, PATIENCE_S)  # type: ignore[misc]
         os.kill(work.events("handled")[-1]["pid"], signal.SIGKILL)
     wait_until(lambda: not work.states(), PATIENCE_S, "all is handled")
-    running.signal()
-    assert running.ended() == 0
+    running.stop()
     assert running.stderr.count("(signal SIGKILL)") >= 1
     assert "parked" not in running.stderr
     verdict = work.verdict()
@@ -88,8 +87,7 @@ def test_a_queue_of_a_file_has_it(cli: Cli, scene: RunScene) -> None:
     wait_until(lambda: len(scene.events("orders", "waits")) == 8, PATIENCE_S, "all at once")
     cli.open("open")
     wait_until(lambda: len(scene.ids("orders")) == 8, PATIENCE_S)
-    running.signal()
-    assert running.ended() == 0
+    running.stop()
 
 
 def test_commands_are_handled_one_at_a_time(cli: Cli) -> None:

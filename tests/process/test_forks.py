@@ -108,5 +108,4 @@ def test_the_copy_of_an_application_that_forks_when_it_is_imported_ends(cli: Cli
     work.add("a", {})
     consume = cli.start("consume", "jobs", "--app", "forks:handle")
     wait_until(lambda: work.states() == {}, 60.0, "handled")
-    consume.signal()
-    assert consume.ended() == 0, consume.stderr
+    consume.stop()

@@ -105,8 +105,7 @@ def test_a_service_says_how_it_is(cli: Cli, scene: RunScene, command: str) -> No
     wait_until(lambda: metric(address, COUNT) >= 3, PATIENCE_S, "what ran is reported")
     assert metric(address, "sequencer_consumers_wanted") == 2
     assert asked(address, "/nothing")[0] == 404
-    running.signal()
-    assert running.ended() == 0
+    running.stop()
 
 
 @pytest.mark.usefixtures("here")

@@ -37,8 +37,7 @@ def test_a_killed_consumer_delays_its_group_by_one_lease(cli: Cli, work: Work) -
     assert max(others) < again["at"], "the other groups did not wait for that lease"
     assert work.verdict().is_clean(), work.verdict()
 
-    consume.signal()
-    assert consume.ended() == 0
+    consume.stop()
     assert "(signal SIGKILL)" in consume.stderr
     assert work.states() == {}
 
@@ -88,6 +87,5 @@ def test_a_paused_consumer_cannot_acknowledge_after_its_lease(cli: Cli, work: Wo
             top = record.token
     assert work.verdict(accepted).is_clean(), work.verdict(accepted)
     assert len(work.handled()) == len(accepted) + 1
-    consume.signal()
-    assert consume.ended() == 0
+    consume.stop()
     assert "1 lost lease" in consume.stderr

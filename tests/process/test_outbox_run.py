@@ -100,6 +100,5 @@ def test_what_an_operator_does(cli: Cli, seq: Sequencer) -> None:
     wait_until(lambda: shown("status")[0]["kept"] == 3, PATIENCE_S, "the rest is sent")
     assert [message.id for message in orders.peek("g")] == ["taken", "b", "c"]
     orders.close()
-    relay.signal()
-    assert relay.ended() == 0
+    relay.stop()
     assert relay.stdout == "sent 3\n"

@@ -83,8 +83,7 @@ def test_a_password_is_used_and_shown_nowhere(cli: Cli, secured: str, form: str)
     assert info.returncode == 0
     clean(info.stdout, info.stderr)
     cli.open("gate")
-    consume.signal()
-    assert consume.ended() == 0
+    consume.stop()
     clean(append.stdout, append.stderr, consume.stdout, consume.stderr)
 
 
@@ -174,8 +173,7 @@ def test_run_shows_the_password_in_no_process_and_no_answer_but_its_own_environm
     clean(*[command_line(pid) for pid in pids])
     others = [environment_of(pid) for pid in pids if pid != running.pid]
     clean(*[one.replace(f"SHOP_REDIS=redis://:{CANARY}", "") for one in others])
-    running.signal()
-    assert running.ended() == 0
+    running.stop()
     written = (cli.directory / "environment").read_text()
     assert not {"SHOP_REDIS", "HOOK_URL", "HOOK_SECRET"} & {line.partition("=")[0] for line in written.splitlines()}
     clean(written, checked.stdout, checked.stderr, said.stdout, said.stderr, running.stdout, running.stderr)

@@ -66,8 +66,7 @@ def test_many_queues_each_with_its_own_surroundings(cli: Cli, scene: RunScene) -
     assert sorted(shown) == ["mails", "orders", "orders"], "ps names the queue"
     text = cli.call("run", "--status").stdout
     assert [line.split()[0] for line in text.splitlines()[1:]] == ["queue", "orders", "mails"]
-    running.signal()
-    assert running.ended() == 0
+    running.stop()
     assert "orders: consumed 3 messages in " in running.stderr
     assert "Traceback" not in running.stderr
     assert not at.exists()
@@ -98,8 +97,7 @@ def test_new_code_takes_over_consumer_by_consumer_and_nothing_is_lost_or_done_tw
     cli.open("gate")
     scene.wait_handled("orders", 400)
     wait_until(lambda: not first & set(running.consumers()), PATIENCE_S, "the old ones are gone")
-    running.signal()
-    assert running.ended() == 0
+    running.stop()
     events = scene.events("orders", "handled")
     assert sorted(scene.ids("orders")) == sorted(f"{name}{n}" for n in range(100) for name in ("m", *groups))
     assert sorted(scene.ids("orders", "begun")) == sorted(scene.ids("orders")), "no handler was interrupted"
@@ -118,8 +116,7 @@ def test_a_new_queue_is_as_its_app_and_the_file_ask_for_it(cli: Cli, scene: RunS
     shown = json.loads(cli.call("configure", "split", "--json").stdout)["policy"]
     assert (shown["sequence"], shown["dead_window"]) == (True, 9 * 86_400)
     assert json.loads(cli.call("info", "split", "--json").stdout)["shards"] == 2
-    running.signal()
-    assert running.ended() == 0, running.stderr
+    running.stop()
 
 
 def test_queues_come_and_go_with_the_file(cli: Cli, scene: RunScene) -> None:
@@ -139,8 +136,7 @@ def test_queues_come_and_go_with_the_file(cli: Cli, scene: RunScene) -> None:
     )
     assert scene.ids("mails") == ["a0"], "what ran was finished, and nothing begun"
     wait_until(lambda: len(running.consumers()) == 3, PATIENCE_S, "orders have two")
-    running.signal()
-    assert running.ended() == 0
+    running.stop()
 
 
 @pytest.mark.nightly
@@ -250,8 +246,7 @@ def test_the_second_master_of_a_file_names_the_first_and_works(cli: Cli, scene: 
     assert [one["other_pid"] for one in told if one["event"] == "already running"] == [first.pid]
     for master in (second, first):
         assert status(cli)["pid"] == first.pid
-        master.signal()
-        assert master.ended() == 0
+        master.stop()
     assert not list(Path(cli.directory / "home").glob("*.sock"))
 
 
@@ -289,8 +284,7 @@ def test_a_queue_that_can_not_be_used_keeps_no_other_from_its_consumers(
     troubles = [one for one in told if one["event"] == "supervisor error" and one["what"] == "watching the queue"]
     assert [one["queue"] for one in troubles] == ["mails"], "once"
     link.command("HSET", registry, field, before)
-    running.signal()
-    assert running.ended() == 0
+    running.stop()
 
 
 @pytest.fixture

@@ -106,8 +106,7 @@ def test_the_third_signal_kills_and_leaves_the_group_to_its_lease(cli: Cli, work
     consume.signal()
     consume.wait_for("signal again to kill")
     wait_until(lambda: work.events("swallowed", "a-0"), PATIENCE_S, "the handler swallows the interruption")
-    consume.signal()
-    assert consume.ended() == 0
+    consume.stop()
     assert "current messages wait for their leases to expire" in consume.stderr
     assert cli.left() == []
     assert work.states() == {"a": "leased"}
@@ -116,8 +115,7 @@ def test_the_third_signal_kills_and_leaves_the_group_to_its_lease(cli: Cli, work
 def test_a_consumer_that_is_stopped_while_it_starts_did_not_die(cli: Cli) -> None:
     consume = cli.start(*COMMAND, "-n", 2)
     wait_until(lambda: len(consume.consumers()) == 2, PATIENCE_S)
-    consume.signal()
-    assert consume.ended() == 0
+    consume.stop()
     assert ": no failures" in consume.stderr
 
 
@@ -129,8 +127,7 @@ def test_a_command_for_each_message_is_killed_with_its_consumer_at_the_second_si
     assert int(begun.read_text()) in cli.left()
     consume.signal()
     consume.wait_for("signal again to abort")
-    consume.signal()
-    assert consume.ended() == 0
+    consume.stop()
     wait_until(lambda: cli.left() == [], PATIENCE_S, "the command is gone, and what it started")
     assert work.states() == {"a": "due"}
     assert work.head("a") == ("a-0", 1)

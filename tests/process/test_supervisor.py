@@ -37,8 +37,7 @@ def test_a_consumer_that_died_is_replaced(cli: Cli, work: Work) -> None:
     assert sorted(work.wait_begun(f"{group}-0")["pid"] for group in "ab") == second, "both of them work"
     cli.open("gate")
     wait_until(lambda: work.states() == {}, PATIENCE_S)
-    consume.signal()
-    assert consume.ended() == 0
+    consume.stop()
     assert "1 dead consumer" in consume.stderr
 
 
@@ -102,8 +101,7 @@ def test_a_consumer_is_recycled_after_max_age(cli: Cli, work: Work) -> None:
     wait_until(lambda: first not in cli.left(), PATIENCE_S, "it ends by age")
     work.add("a", {})
     assert work.wait_begun("a-1")["pid"] != first
-    consume.signal()
-    assert consume.ended() == 0
+    consume.stop()
     assert "dead consumer" not in consume.stderr
 
 
@@ -148,8 +146,7 @@ def test_what_a_killed_consumer_had_handled_counts_also_of_the_group_in_hand(cli
     wait_until(lambda: time.monotonic() > begun["at"] + 2.5, PATIENCE_S, "a report, each second")
     os.kill(begun["pid"], signal.SIGKILL)
     consume.wait_for("consumer died")
-    consume.signal()
-    assert consume.ended() == 0
+    consume.stop()
     told = json.loads(consume.stdout)
     assert (told["handled"], told["unreported"]) == (3, 1), "the group in progress ended with the next consumer"
 

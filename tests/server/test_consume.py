@@ -21,6 +21,7 @@ from sequencer.testing import wait_until
 from sequencer.testing.wire import Wire, name_of, wired
 
 from ..support.background import Background
+from ..support.handling import got
 from ..support.refused import refused
 
 
@@ -139,6 +140,5 @@ def test_between_two_handlers_an_interruption_is_a_stop(
     done = client.consume(handle, on_start=consumers.append)
     assert (done.reason, done.failed, done.lost) == ("stopped", int(fails), 0)
     assert set(told) == {"nack" if fails else "ack"}
-    found = seq.get("g", "x")
-    assert found
+    found = got(seq, "g", "x")
     assert found.state == ("waiting" if fails else "handled")

@@ -13,7 +13,7 @@ from sequencer.errors import MessageNotFound
 from sequencer.net.link import Link
 from sequencer.store.keys import ShardKeys
 
-from ..support.handling import consumed
+from ..support.handling import consumed, got
 from ..support.refused import refused
 
 
@@ -73,8 +73,7 @@ def test_a_dead_letter_keeps_everything(make: Callable[..., Sequencer]) -> None:
     assert (letter.attempts, letter.error.type, letter.error.message) == (3, "NoStockError", "none left")
     assert "NoStockError" in letter.error.traceback
     assert 0 <= time.time() - letter.died_at < 60
-    found = seq.get("g", "g2")
-    assert found is not None
+    found = got(seq, "g", "g2")
     assert (found.state, found.attempts, found.due_in_s) == ("dead", 3, None)
     assert seq.info().dead == 1
 
@@ -93,8 +92,7 @@ def test_an_exception_type_decides_at_once(make: Callable[..., Sequencer], names
 
         run(seq, bad)
         assert attempts.count("g1") == (1 if option else 3)
-        found = seq.get("g", "g1")
-        assert found is not None
+        found = got(seq, "g", "g1")
         assert (found.state, found.attempts) == (state, attempts.count("g1"))
         assert bool(seq.parked()) == (state == "parked")
 
@@ -110,8 +108,7 @@ def test_a_message_at_which_consumers_die_ends_by_the_same_policy(
         link.command("ZADD", keys.schedule, "XX", "1", "g")
     seen = run(seq, lambda message: None)
     assert seen == ([] if on_failure == "park" else [("g1", 1)])
-    found = seq.get("g", "g0")
-    assert found is not None
+    found = got(seq, "g", "g0")
     assert found.state == state
     if state == "dead":
         assert (found.attempts, found.error.type if found.error else "") == (2, "LeaseExpired")

@@ -17,6 +17,7 @@ from sequencer.store.keys import ShardKeys
 from sequencer.testing.wire import Wire, wired
 
 from ..support.command_counts import commands_of
+from ..support.handling import got
 from ..support.history_recorder import Recorder, handled_by
 from ..support.shard import Shard, item
 
@@ -56,8 +57,7 @@ def test_every_answer_is_what_a_recorder_noted(make: MakeSequencer) -> None:
     assert sorted(offs)[-3] <= 0.010, offs
     recorder.exact_s = 0.25
     recorder.compare(seq, names)
-    info = seq.get("g1", "e7")
-    assert info is not None
+    info = got(seq, "g1", "e7")
     assert info.attempts == 2
     assert info.consumer.count(":") == 2
     found = seq.info().history

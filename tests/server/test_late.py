@@ -16,6 +16,7 @@ from sequencer.store.keys import shard_keys
 from sequencer.testing import wait_until
 
 from ..support.background import Background
+from ..support.handling import got
 from ..support.refused import refused
 from .test_dedup import age, drain
 
@@ -236,8 +237,7 @@ def test_views_say_late_as_the_handler_will(seq: Sequencer) -> None:
     pass_score(seq, 5)
     seq.append("low", group="g", score=1, id="low")
     assert [message.late for message in seq.peek("g")] == [True]
-    found = seq.get("g", "low")
-    assert found is not None
+    found = got(seq, "g", "low")
     assert found.message is not None
     assert found.message.late
     assert drain(seq) == [("low", True)]
@@ -259,7 +259,6 @@ def test_what_was_dropped_is_not_said_to_be_handled(make: Callable[..., Sequence
     seq = make(on_late="drop")
     pass_score(seq, 10)
     seq.append("low", group="g", score=9, id="late")
-    found = seq.get("g", "late")
-    assert found
+    found = got(seq, "g", "late")
     said = "without a history only its id is known: it was handled, dropped, skipped or purged; to keep one: "
     assert found.note == f"{said}sequencer configure {seq.queue} --history-window 3d --namespace {namespace}"

@@ -15,14 +15,13 @@ from sequencer.settings.policy import DAY_S
 from sequencer.store.keys import ShardKeys
 from sequencer.values.history import MessageInfo
 from sequencer.values.message import StepCall
-from tests.support.handling import Make, consumed
+from tests.support.handling import Make, consumed, got
 
 BODIES: dict[str, Any] = {"history_window": DAY_S, "history_bodies": True, "backoff": 0.01}
 
 
 def known(seq: Sequencer, id: str, group: str = "g") -> MessageInfo:
-    info = seq.get(group, id)
-    assert info is not None
+    info = got(seq, group, id)
     assert [info] == [one for one in seq.find(id) if one.group == info.group]
     if info.finished_at is not None:
         assert info in list(seq.history(group))
@@ -55,8 +54,7 @@ def test_without_bodies_nothing_is_kept_and_a_rerun_is_refused(make: Make) -> No
     for seq in (make(history_window=DAY_S), make(queue="other")):
         seq.append(1, group="g", id="a")
         consumed(seq)
-        info = seq.get("g", "a")
-        assert info is not None
+        info = got(seq, "g", "a")
         assert info.message is None
         with pytest.raises(RerunRefused):
             seq.rerun("g", "a")
@@ -233,8 +231,7 @@ def test_what_is_turned_off_is_kept_no_more_and_no_older_content_is_shown(make: 
     make(history_bodies=False).connect()
     seq.append("new", group="g", id="a")
     consumed(seq)
-    info = seq.get("g", "a")
-    assert info is not None
+    info = got(seq, "g", "a")
     assert info.message is None
     assert [one.message and one.message.body for one in seq.history("g")] == [None, "old"]
     with pytest.raises(RerunRefused):
@@ -256,8 +253,7 @@ def test_a_full_server_keeps_ends_without_contents_so_that_consumers_make_room(
         assert len(consumed(seq)) == 200
         assert server.info("memory")["used_memory"] < used - 100 * 1000
         assert known(seq, "before").message is not None
-        info = seq.get("0", "m0")
-        assert info is not None
+        info = got(seq, "0", "m0")
         assert (info.state, info.message) == ("finished", None)
         server.config_set("maxmemory", "0")
         with pytest.raises(RerunRefused):

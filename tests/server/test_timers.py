@@ -16,7 +16,7 @@ from sequencer.errors import IdConflict, InvalidMessage, InvalidScore, InvalidTi
 from sequencer.net.link import Link
 from sequencer.store.keys import ShardKeys
 from sequencer.testing import wait_until
-from tests.support.handling import Make, drain
+from tests.support.handling import Make, drain, got
 
 from ..support.background import Background
 
@@ -111,8 +111,7 @@ def test_a_timer_is_set_again(make: Make) -> None:
         seq.append("old", group="g", id="t", at=at)
     seq.append("new", group="g", id="t", at=at, replace=True)
     assert seq.append("new", group="g", id="t", at=at).duplicate
-    found = seq.get("g", "t")
-    assert found is not None
+    found = got(seq, "g", "t")
     assert found.state == "delayed"
     assert found.due_in_s is not None
     assert found.due_in_s > 0.3
@@ -170,8 +169,7 @@ def test_reschedule_moves_a_message_and_cancel_removes_it(seq: Sequencer) -> Non
     assert [message.id for message in seq.peek("g")] == ["c", "b", "a"], "the time of b is its score; c has its own"
     seq.reschedule("g", "c", delay=80, score=9e9)
     assert [message.id for message in seq.peek("g")] == ["b", "a", "c"]
-    found = seq.get("g", "c")
-    assert found is not None
+    found = got(seq, "g", "c")
     assert found.due_in_s == pytest.approx(80, abs=5)
     seq.cancel("g", "a")
     seq.reschedule("g", "c", delay=0.1)

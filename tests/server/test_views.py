@@ -10,7 +10,7 @@ import pytest
 from sequencer import Retry, Sequencer, StopConsuming
 from sequencer.client import list_queues
 from sequencer.errors import GroupNotFound
-from tests.support.handling import Make, drain
+from tests.support.handling import Make, drain, got
 
 
 def prepare(seq: Sequencer) -> None:
@@ -93,8 +93,7 @@ def test_get_says_what_is_known(make: Make) -> None:
     seen = drain(seq)
     assert state("y") == ("handled", 0, None)
     seq.redrive("g")
-    found = seq.get("g", "x")
-    assert found is not None
+    found = got(seq, "g", "x")
     assert found.message is not None
     assert (found.message.body, found.message.headers, found.message.redriven) == ("x", {"k": "v"}, True)
     seq.consume(lambda message: seen.append(message.body), until_empty=True)

@@ -9,6 +9,8 @@ from typing import Any
 from sequencer import Lease, Message, Sequencer
 from sequencer.drain.held_group import HeldGroup
 from sequencer.drain.outcome import Decision, Failed
+from sequencer.testing import MemoryQueue
+from sequencer.values.history import MessageInfo
 from sequencer.values.message import Failure
 
 Make = Callable[..., Sequencer]
@@ -43,6 +45,13 @@ def consumed(seq: Sequencer, handler: Callable[[Message], Any] | None = None) ->
 def drain(seq: Sequencer) -> list[Any]:
     """Handle all that there is. Returns the bodies."""
     return [message.body for message in consumed(seq)]
+
+
+def got(queue: Sequencer | MemoryQueue, group: Any, id: str) -> MessageInfo:
+    """What is known of a message, of which something is."""
+    info = queue.get(group, id)
+    assert info is not None
+    return info
 
 
 def ack_each(lease: Lease) -> list[Any]:

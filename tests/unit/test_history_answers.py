@@ -21,6 +21,7 @@ from sequencer.store.keys import shard_keys
 from sequencer.testing.memory_queue import MemoryQueue
 from sequencer.values.history import Outcome
 
+from ..support.handling import got
 from ..support.history_recorder import Recorder, handled_by, names_of
 
 GROUPS, IDS = "ab", "xyz"
@@ -188,8 +189,7 @@ def test_a_dead_letter_that_is_deleted_stays_in_the_history_with_its_error(outco
     queue.drain(lambda message: int("x"))
     queue.advance(3700)  # a bucket of the history is over
     assert (queue.purge(everything=True) if outcome == "purged" else queue.sweep().dead) == 1
-    info = queue.get("g", "a")
-    assert info is not None
+    info = got(queue, "g", "a")
     assert (info.state, info.status, info.attempts) == (outcome, "error", 2)
     assert info.note.startswith("ValueError: ")
     assert info.finished_at == pytest.approx(queue.now, abs=0.001)
@@ -220,8 +220,7 @@ def test_a_queue_without_a_history_has_none() -> None:
     assert not queue.history()
     assert queue.find("a") == []
     assert queue.info().history is None
-    info = queue.get("g", "a")
-    assert info is not None
+    info = got(queue, "g", "a")
     assert (info.state, info.status, info.finished_at) == ("handled", "finished", None)
     assert queue.sweep().history == 0
 
@@ -243,8 +242,7 @@ def test_the_log_of_a_message_has_its_last_five_attempts() -> None:
         raise ValueError(f"try {message.attempt}: " + "é" * 300)
 
     queue.drain(fail)
-    info = queue.get("g", "a")
-    assert info is not None
+    info = got(queue, "g", "a")
     assert info.error is not None
     assert [(one.attempt, one.error[:18]) for one in info.error.log] == [
         (n, f"ValueError: try {n}:") for n in (4, 5, 6, 7)

@@ -15,6 +15,7 @@ from sequencer.settings.options import ClaimLimits
 from sequencer.testing import assert_order
 from sequencer.testing.memory_queue import Drained, MemoryQueue
 
+from ..support.handling import got
 from ..support.refused import refused
 
 
@@ -58,8 +59,7 @@ def test_handler_that_fails_twice_succeeds_in_order(queue: MemoryQueue) -> None:
 def test_delayed_message_comes_when_its_time_has_come(queue: MemoryQueue) -> None:
     append(queue, 1, 1, delay=3600)
     began = queue.now
-    info = queue.get([1], "1.1")
-    assert info is not None
+    info = got(queue, [1], "1.1")
     assert info.state == "delayed"
     assert info.due_in_s == pytest.approx(3600)
     queue.advance(1800)

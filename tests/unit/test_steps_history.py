@@ -9,6 +9,8 @@ import pytest
 from sequencer import Message, MessageInfo, StepCall
 from sequencer.testing import MemoryQueue
 
+from ..support.handling import got
+
 
 def queue(**settings: Any) -> MemoryQueue:
     seq = MemoryQueue("events", group_by=["order"], id_by="id", kind_by="code", history_window=3600, **settings)
@@ -73,8 +75,7 @@ def test_it_says_since_when_a_message_runs_who_has_it_and_its_steps_so_far() -> 
 
     def look(message: Any, step: Any) -> None:
         began.append(seq.now)
-        info = seq.get("ann", message.id)
-        assert info is not None
+        info = got(seq, "ann", message.id)
         assert seq.find(message.id) == [info]
         seen[f"{step.name} {step.attempt}"] = info
         assert bool(seq.explain("ann").fields["steps"]) == (info.steps is not None)
