@@ -1,7 +1,7 @@
 """The time limit of a handler: past it, an exception ends the handler. It never comes into what is not the handler.
 
 Two threads use a TimeLimit. The one that runs handlers calls what `limited` made, and `outcome` behind each failure.
-The renewer calls `look` at each tick, and sends what interrupts.
+The renewer calls `check` at each tick, and sends what interrupts.
 
 That is a signal (`interruption.SIGNAL`), which also ends what the handler waits for. Python takes notice of it between
 two instructions, maybe when the handler is over and the next one runs. So it asks where it came, and not what was

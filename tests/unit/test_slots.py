@@ -382,7 +382,7 @@ def test_a_refusal_by_one_shard_is_told_a_slot_that_claims_from_another() -> Non
 
 
 class Apart:
-    """Slots over shards that are channels of their own: each has a trip that is out until it is said how it ends."""
+    """Slots over shards on several nodes: each has a trip that is out until it is said how it ends."""
 
     def __init__(self, count: int, shards: int = 3, **options: Any) -> None:
         self.shards, self.now = [ModelShard() for _ in range(shards)], 1000.0
