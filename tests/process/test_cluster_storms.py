@@ -175,12 +175,9 @@ class Storm:
 
     def waits(self, nodes: dict[str, int], owners: dict[int, int]) -> tuple[list[float], list[float]]:
         """From append to handler, in calm times and while another node than the group's was away."""
-        asked, begun, found = dict[str, Event](), dict[str, float](), (list[float](), list[float]())
-        for event in (events := self.events()):
-            if event.what == "appending" and event.group in nodes:
-                asked.setdefault(event.id, event)
-            elif event.what == "begun":
-                begun.setdefault(event.id, event.at)
+        events, found = self.events(), (list[float](), list[float]())
+        asked = {event.id: event for event in reversed(events) if event.what == "appending" and event.group in nodes}
+        begun = {event.id: event.at for event in reversed(events) if event.what == "begun"}
         faults = [event for event in events if event.what == "fault"]
         for id, event in asked.items():
             away = [owners[int(one.id)] for one in faults if one.at <= event.at <= one.until]
