@@ -214,7 +214,7 @@ class Relay:
             rows = rows_of(execute(sql.UNSENT, (*self._mine, *self._mine, self._limit)))
             if not rows:
                 return
-            self._since, self._open = self._batch + 1, []
+            self._open = []
             for shard, part in chunks(rows, self._queue.shards_of([row.item.group for row in rows])):
                 self._batch += 1
                 self._open.append((shard, [row._replace(batch=self._batch) for row in part]))
@@ -244,7 +244,7 @@ class Relay:
             if isinstance(answer, int) and answer < self._sent.get(shard, 0):
                 lost[shard] = answer
             back.append((rows, answer if isinstance(answer, SequencerError) else None))
-        self._open, self._is_saved = [], False
+        self._open, self._since, self._is_saved = [], self._batch + 1, False
         self._limit = min(2 * self._limit, ROUND)
         if back:
             self._take_back(back)

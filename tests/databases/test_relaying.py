@@ -158,7 +158,8 @@ def test_a_trigger_wakes_the_relay(
 
 def test_a_relay_that_ends_leaves_its_place(tables: Tables) -> None:
     first, second = tables.relay(), tables.relay()
-    first.round()
+    tables.append("b")
+    assert first.round() == 1
     tables.append("a")
     assert second.round() == 0, "the first one leads"
     first.stop()
