@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sequencer import Event, Message, Retry, Sequencer, StopConsuming, current_message
+from sequencer import Event, Message, Retry, Sequencer, current_message
 from sequencer.errors import ConfigurationError
 from sequencer.testing import MemoryQueue
 from tests.support.handling import Make
@@ -370,16 +370,3 @@ def test_steps_that_are_done_are_told(bench: Bench) -> None:
         *[("step done", "one", 1), ("step failed", "two", 1), ("message failed", "two", 1)],
         *[("step done", "two", 2), ("message handled", None, 2)],
     ]
-
-
-def test_an_observer_of_successes_may_end_the_consumer(make: Make) -> None:
-    seq = make()
-
-    @seq.observe(successes=True)
-    def observer(event: Event) -> None:
-        raise StopConsuming
-
-    for n in range(3):
-        seq.append(n, group="a")
-    summary = seq.consume(lambda message: None)
-    assert (summary.reason, summary.handled) == ("stopped", 1)

@@ -69,18 +69,20 @@ def test_a_control_that_tells_observers_behind_the_nack_is_seen(make: Make, monk
         check_observers_come_first(make(max_attempts=2, backoff=0.01), make())
 
 
-def test_an_observer_may_end_the_consumer(make: Make) -> None:
+@pytest.mark.parametrize("handler", [fail, lambda _: None], ids=["of failures", "of successes"])
+def test_an_observer_may_end_the_consumer(make: Make, handler: Any) -> None:
     seq = make(max_attempts=1)
 
-    @seq.observe
+    @seq.observe(successes=handler is not fail)
     def observer(event: Event) -> None:
         raise StopConsuming
 
     for group in "abc":
         seq.append(1, group=group)
-    summary = seq.consume(fail)
-    assert (summary.reason, summary.failed) == ("stopped", 1)
-    assert seq.snapshot().parked == 1, "what it was told of is done"
+    summary = seq.consume(handler)
+    assert (summary.reason, summary.failed + summary.handled) == ("stopped", 1)
+    info = seq.info()
+    assert (info.parked, info.backlog) == ((1, 3) if handler is fail else (0, 2)), "what it was told of is done"
 
 
 def test_a_loop_of_ones_own_tells_the_same(make: Make, caplog: pytest.LogCaptureFixture) -> None:

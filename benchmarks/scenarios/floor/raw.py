@@ -122,7 +122,7 @@ def appends(keys: ShardKeys, todo: Sequence[Sequence[Planned]], clock: Clock = n
         yield commands
 
 
-def consumes(keys: ShardKeys, todo: Sequence[Sequence[Part]], owner: str, clock: Clock = now_us) -> Steps:
+def consumes(keys: ShardKeys, todo: Sequence[Sequence[Part]], owner: str) -> Steps:
     """Yields the commands of each round trip, takes their answers, and returns all that was read.
 
     One round trip deletes what the one before it read, and leases and reads the next batch.
@@ -131,7 +131,7 @@ def consumes(keys: ShardKeys, todo: Sequence[Sequence[Part]], owner: str, clock:
     last: list[Found] = []
     token, end = 0, todo[-1][-1].group
     for batch in todo:
-        now = clock()
+        now = now_us()
         token = max(token + 1, now)
         commands = deletes(keys, last, now, is_first=len(last) == len(found)) if last else []
         before = len(commands)
@@ -141,7 +141,7 @@ def consumes(keys: ShardKeys, todo: Sequence[Sequence[Part]], owner: str, clock:
         answers = yield commands
         last = read(batch, answers[before:])
         found += last
-    yield deletes(keys, last, clock(), is_first=len(last) == len(found))
+    yield deletes(keys, last, now_us(), is_first=len(last) == len(found))
     return found
 
 
