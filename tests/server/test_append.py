@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -184,11 +184,8 @@ def test_threads_share_a_client(seq: Sequencer) -> None:
         for n in range(100):
             seq.append(n, group=thread, score=n)
 
-    threads = [threading.Thread(target=produce, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        [*pool.map(produce, range(8))]
     assert seq.info().backlog == 800
     assert [message.body for message in seq.peek(3, limit=100)] == list(range(100))
 

@@ -7,8 +7,8 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -202,12 +202,8 @@ def test_ctrl_c_while_it_starts_leaves_no_server(home: Path, monkeypatch: pytest
 
 
 def test_many_may_start_it_at_once(home: Path) -> None:
-    started: list[bool] = []
-    threads = [threading.Thread(target=lambda: started.append(EmbeddedServer().start())) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(6) as pool:
+        started = [*pool.map(lambda _: EmbeddedServer().start(), range(6))]
     assert sorted(started) == [False] * 5 + [True]
 
 

@@ -5,8 +5,8 @@ Replicas that do confirm: tests/faults/test_server_faults.py.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import fakeredis
@@ -114,21 +114,14 @@ def test_a_user_who_may_not_wait_is_refused_before_anything_is_stored(start_serv
 
 
 def test_threads_of_one_client_are_told_apart(url: str) -> None:
-    told: list[str] = []
-
-    def append(id: str) -> None:
-        try:
+    def told(id: str) -> str:
+        with pytest.raises(NotReplicated) as caught:
             seq.append(1, "g", id=id)
-        except NotReplicated as error:
-            told.append(error.id)
+        return caught.value.id
 
-    with Sequencer("q", url, **GONE) as seq:
-        threads = [threading.Thread(target=append, args=(str(n),)) for n in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(10)
-        assert sorted(told) == [str(n) for n in range(8)]
+    ids = [str(n) for n in range(8)]
+    with Sequencer("q", url, **GONE) as seq, ThreadPoolExecutor(8) as pool:
+        assert [*pool.map(told, ids)] == ids
     link = Link(Endpoint.from_url(url))
     assert link.command("HLEN", "{sequencer:q:0}:body:g") == 8
     link.close()
