@@ -90,7 +90,8 @@ def test_what_is_missing_is_told_by_role_and_the_connection_is_fit_for_others() 
 
 
 def test_a_key_that_may_not_be_touched_is_told_as_its_pattern() -> None:
-    net = ListedNet(OPENED, {"EVAL": ServerNotUsable("key_denied", server="s", error="No permissions to access a key")})
+    error = ServerNotUsable("key_denied", server="s", error="No permissions to access a key")
+    net = ListedNet(OPENED, {"EVAL": error, "HSET": error})
     assert run(missing_rights(net, "n", "q", KEYS))["append"] == ["~n:queues", "~{n:q:*"]
 
 
