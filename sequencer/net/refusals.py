@@ -93,7 +93,14 @@ def is_stale(reply: object) -> bool:
 def translate(error: BaseException, name: str) -> SequencerError:
     """Our error for a driver's; the original stays as its cause."""
     if isinstance(error, NotHere | NodeAway):
-        return _of_node(error, f"{error.node} of {name}")
+        failure = _of_node(error, f"{error.node} of {name}")
+    else:
+        failure = _of_driver(error, name)
+    failure.__cause__ = error
+    return failure
+
+
+def _of_driver(error: BaseException, name: str) -> SequencerError:
     text = str(error)
     about: dict[str, Any] = {"server": name, "error": text[:200].rstrip(".")}
     for words, kind, code in _REPLIES:

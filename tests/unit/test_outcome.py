@@ -181,7 +181,8 @@ def test_a_thing_that_is_no_client_is_refused(client: Any) -> None:
     ],
 )
 def test_each_answer_of_the_server_becomes_an_error_of_ours(reply: str, kind: type[SequencerError]) -> None:
-    error = translate(redis.ResponseError(reply), "here")
+    error = translate(given := redis.ResponseError(reply), "here")
+    assert error.__cause__ is given
     assert type(error) is kind
     assert error.fields["server"] == "here"
 
