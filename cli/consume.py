@@ -121,10 +121,10 @@ def _is_default(url: str) -> bool:
 
 def _ignore_signals() -> None:
     """The consumers have ended: a signal changes nothing about how it went, and the summary takes no longer than a call
-    to the server.
+    to the server. By a function, since children would inherit `SIG_IGN`.
     """
     for number in stop_signals_in_use():
-        signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, lambda *_: None)
 
 
 def _say_started(config: WorkerConfig, processes: int, server: str) -> None:
