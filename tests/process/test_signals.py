@@ -166,7 +166,7 @@ def fill(writer: int) -> None:
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="a pipe is opened anew by its name")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.nightly), signal.SIGKILL])
 def test_a_stop_is_heard_where_nobody_reads_the_log(cli: Cli, work: Work, number: signal.Signals) -> None:
     for n in range(STORM):
         work.add(f"f{n:02}", {"fail": "x"})

@@ -255,7 +255,7 @@ def test_what_a_waiting_consumer_claims_with_is_not_left_silent(
         wait_until(lambda: begun)
 
 
-@pytest.mark.parametrize("shards", [1, 4])
+@pytest.mark.parametrize("shards", [pytest.param(1, marks=pytest.mark.nightly), 4])
 def test_an_idle_consumer_costs_half_a_command_a_second(
     make: Callable[..., Sequencer], seq: Sequencer, link: Link, monkeypatch: pytest.MonkeyPatch, shards: int
 ) -> None:
