@@ -34,6 +34,7 @@ def test_who_is_not_connected_ends_with_its_master(cli: Cli, scene: RunScene, nu
     assert "dead consumer" not in running.stderr
 
 
+@pytest.mark.nightly
 def test_who_holds_the_interpreters_lock_outlives_its_master_by_the_start_timeout_at_most(
     cli: Cli, scene: RunScene
 ) -> None:

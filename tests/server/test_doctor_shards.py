@@ -67,7 +67,7 @@ def test_all_names_are_read_a_few_times_however_many_shards_they_seem_to_be_of(
     assert [one["shard"] for one in found] == [700, 900] * is_registered
 
 
-@pytest.mark.parametrize("way", ["keep", "destroy"])
+@pytest.mark.parametrize("way", [pytest.param("keep", marks=pytest.mark.nightly), "destroy"])
 def test_what_the_doctor_says_of_such_a_shard_can_be_run(admin: Link, tmp_path: Path, way: str) -> None:
     pairs: list[tuple[str, str | int]] = [*(("a b", n) for n in range(4)), ("ü}", "policy"), ("x:y", "clock")]
     groups: list[list[str | int]] = [list(pair) for pair in pairs]
