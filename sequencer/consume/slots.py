@@ -235,7 +235,7 @@ class ThreadSlot(Performer):
     def ask(self, effect: asked.SettleAndClaim | asked.Ahead | asked.Flush | asked.Note | asked.Wait) -> Any:
         if isinstance(effect, asked.Ahead) or not self._consumer.ask(self.slot, effect):
             return None
-        while callable(answer := self.answers.get()):  # what is to be told in this thread
+        while callable(answer := self.answers.get()):  # for an observer, in this thread
             answer()
         if isinstance(answer, BaseException):
             raise answer

@@ -344,7 +344,7 @@ class Slots:
         return shares
 
     def _claim(self, shard: Shard, trip: Trip, claimants: list[Slot], left: int) -> Call[Claimed]:
-        """For these slots, at most so many messages, and suspects if no claim that is out may bring some."""
+        """For these slots, at most `left` messages, and suspects if no claim that is out may bring some."""
         trip.has_room = not any(one.has_room for one in self._sure(trip.sent_at))
         shard.claimed_at, shard.hinted_at, shard.is_asked = trip.sent_at, inf, False
         wanted = [limits_of(slot) for slot in claimants]

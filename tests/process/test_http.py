@@ -87,7 +87,7 @@ def test_sigterm_ends_it_within_4_s_while_a_tab_is_open_and_a_change_of_many_run
         running.signal()
         running.ended()
         assert time.monotonic() - began < 4
-        assert (answer.result().status_code, seq.count_dead() > 0) == (303, True), "it is told, with some left"
+        assert (answer.result().status_code, seq.count_dead() > 0) == (303, True), "it is answered, with some left"
     assert TOKEN not in running.stdout + running.stderr, "a token of one's own"
 
 

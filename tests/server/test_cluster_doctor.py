@@ -22,14 +22,14 @@ from ..support.cluster import Cluster, slot_of
 pytestmark = pytest.mark.slow
 
 
-def told(cluster: Cluster, namespace: str, code: str, url: str = "") -> list[Finding]:
+def diagnosed(cluster: Cluster, namespace: str, code: str, url: str = "") -> list[Finding]:
     found = diagnose(Endpoint.from_url(url or cluster.url), namespace, for_program=True)
     return [one for one in found if one.code == code]
 
 
 def test_what_differs_from_node_to_node_is_said_with_the_node(cluster: Cluster, namespace: str) -> None:
     def nodes(code: str) -> list[Any]:
-        return [one.fields.get("node", "") for one in told(cluster, namespace, code)]
+        return [one.fields.get("node", "") for one in diagnosed(cluster, namespace, code)]
 
     names = [f"127.0.0.1:{port}" for port in cluster.ports]
     assert (nodes("no eviction"), nodes("primary without replica"), nodes("server clock")) == ([""], [""], [])
@@ -48,7 +48,7 @@ def test_hash_slots_of_no_node_are_counted(cluster: Cluster, namespace: str) -> 
         for one, port in itertools.product(owners, cluster.ports):
             with suppress(DataError):  # a node says when it has none; one that still heard of an owner says it again
                 cluster.command(port, "CLUSTER", "DELSLOTS", one)
-        return [one.fields["count"] for one in told(cluster, namespace, "slots unassigned")] == [2]
+        return [one.fields["count"] for one in diagnosed(cluster, namespace, "slots unassigned")] == [2]
 
     try:
         wait_until(is_counted, 10, "both are counted")
@@ -56,7 +56,7 @@ def test_hash_slots_of_no_node_are_counted(cluster: Cluster, namespace: str) -> 
         for one, owner in owners.items():
             for port in cluster.ports:
                 cluster.command(port, "CLUSTER", "SETSLOT", one, "NODE", cluster.id(owner))
-    assert told(cluster, namespace, "slots unassigned") == []
+    assert diagnosed(cluster, namespace, "slots unassigned") == []
 
 
 def test_a_shard_that_no_client_reads_is_deleted_on_its_node(cluster: Cluster, namespace: str) -> None:
@@ -66,7 +66,7 @@ def test_a_shard_that_no_client_reads_is_deleted_on_its_node(cluster: Cluster, n
         first, second = seq._session._shards
     for key in (registry_key(namespace, "q"), first.policy):
         cluster.command(cluster.owner(slot_of(key)), "HSET", key, "table", "0")
-    (found,) = told(cluster, namespace, "unknown shard")
+    (found,) = diagnosed(cluster, namespace, "unknown shard")
     assert [*found.commands] == ["delete"]
     assert f"-p {cluster.owner(slot_of(second.policy))} --scan" in found.commands["delete"]
 
@@ -81,8 +81,8 @@ def test_the_least_rights_on_one_queue_are_enough_on_every_node(cluster: Cluster
         assert seq.consume(lambda _: None, until_empty=True).handled == 40
         port = cluster.owner(slot_of(seq._session._shards[3].schedule))
     cluster.command(port, "ACL", "SETUSER", namespace, "-zadd")
-    (found,) = [one for one in told(cluster, namespace, "rights missing", url) if "zadd" in one.fields["rights"]]
+    (found,) = [one for one in diagnosed(cluster, namespace, "rights missing", url) if "zadd" in one.fields["rights"]]
     assert found.fields["node"] == f"127.0.0.1:{port}"
     cluster.command(port, "ACL", "DELUSER", namespace)
-    (found,) = told(cluster, namespace, "node away", url)
+    (found,) = diagnosed(cluster, namespace, "node away", url)
     assert found.fields["node"] == f"127.0.0.1:{port}"

@@ -46,7 +46,7 @@ def sent(session: Any) -> list[list[Any]]:
 
 
 def went(count: int) -> list[Any]:
-    """The answer to `resume` of so many groups that go on."""
+    """The answer to `resume`, where this number of groups goes on."""
     return [[b"resumed"] * count, b"", b""]
 
 
